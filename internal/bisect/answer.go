@@ -29,7 +29,8 @@ func (s *Search) Answer() gpuprof.Answer {
 	return s.openAnswer()
 }
 
-// where returns text for a search of a part of the range: it names the commit that an earlier search found.
+// where begins the answer of a search that covers only a part of the commits, because a wider search has already found
+// a commit: it names that commit. It is empty for the first search.
 func (s *Search) where() string {
 	n := len(s.Before)
 	switch {
@@ -41,13 +42,13 @@ func (s *Search) where() string {
 	return s.earlier() + " In the rest: "
 }
 
-// earlier describes the commit that the last wider search found.
+// earlier describes the commit that the previous, wider search found.
 func (s *Search) earlier() string {
 	e := &s.Before[len(s.Before)-1]
 	return fmt.Sprintf("%s was found before, %s.", e.Commit.named(), changeText(e.Effect, e.CI95))
 }
 
-// named is the commit's short ID and subject.
+// named formats the commit's short ID and subject.
 func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
 
 // foundAnswer names the commit or range found, its own change, and the stage that changed most.
@@ -105,7 +106,7 @@ func (s *Search) openAnswer() gpuprof.Answer {
 		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
 }
 
-// bar shows BAD over GOOD; nil if they were not compared.
+// bar compares BAD with GOOD: the ratio of the metric, with its interval; nil if they were not compared.
 func (s *Search) bar() *gpuprof.Bar {
 	w := s.Whole()
 	if w.Quartets == 0 {

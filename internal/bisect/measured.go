@@ -57,7 +57,8 @@ func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	return out
 }
 
-// summarise returns the change in quartets with its interval; for too few quartets their median without an interval.
+// summarise returns the change of the metric in the quartets, with its interval; for too few quartets their median
+// without an interval.
 func (s *Search) summarise(quartets []Quartet) Measured {
 	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: emptyInterval()}
 	if e, ok := s.estimateChange(quartets); ok {
@@ -71,8 +72,9 @@ func (s *Search) summarise(quartets []Quartet) Measured {
 // leastPairs is the least number of pairs of processes for an interval, as in a gate's verdict.
 const leastPairs = 6
 
-// estimateChange returns the change in quartets as a gate estimates it: the mean of pairs of processes, or ranks if
-// some pairs are far slower. A positive change is worse; ok is false for fewer than leastPairs pairs.
+// estimateChange returns the change of the metric in the quartets as a gate estimates it: the mean over pairs of
+// processes, or ranks if some pairs are far slower. A positive change is worse; ok is false for fewer than leastPairs
+// pairs.
 func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	if 2*len(quartets) < leastPairs {
 		return e, false
@@ -107,7 +109,7 @@ func (s *Search) effectInterval(e stats.Effect) [2]gpuprof.Number {
 	return [2]gpuprof.Number{gpuprof.Number(ends[0]), gpuprof.Number(ends[1])}
 }
 
-// counterChange returns a counter's relative change against GOOD.
+// counterChange returns a counter's relative change from GOOD to commit m.
 func (s *Search) counterChange(m int) gpuprof.Number {
 	old := s.counterValue(0)
 	return gpuprof.Number((s.counterValue(m) - old) / old)

@@ -47,11 +47,11 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	return 0, 0, false
 }
 
-// directCount counts the quartets of a commit against its parent.
+// directCount counts the quartets that compare a commit with its parent.
 func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {
-		// If the parent is GOOD, every probe of the commit counts.
+		// If the parent is GOOD, every probe of the commit counts, because it compares the two directly.
 		if q.Commit == m && q.Against == parent {
 			n++
 		}

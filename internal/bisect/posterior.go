@@ -14,8 +14,8 @@ const (
 	tails         = 4     // degrees of freedom of a quartet's noise
 	leastS        = 0.004 // lower limit of a quartet's standard deviation
 
-	// medianError is the ratio of a median's variance to a mean's for few quartets with heavy tails (normal distribution:
-	// pi/2 for many, 1 for two).
+	// medianError is the ratio of a median's variance to a mean's, for a few quartets (see Quartet) whose noise has
+	// heavy tails. For the normal distribution it is pi/2 for many and 1 for two.
 	medianError = 1.3
 
 	// LikelyTimes is the ratio of a likely commit's prior probability to another commit's.
@@ -123,7 +123,7 @@ func (m model) logLikelihood(d []float64, mu float64) float64 {
 	return math.Log(sum / math.SqrtPi)
 }
 
-// pair holds the quartets' effects of one commit against another.
+// pair holds the effects (see Effect) of the quartets that compare one commit with one other.
 type pair struct {
 	commit, against int
 	d               []float64

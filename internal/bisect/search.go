@@ -1,5 +1,6 @@
-// Package bisect finds the commit that made a program slower, by measuring. No single measurement decides: each
-// updates the probabilities of all commits.
+// Package bisect finds the commit that made a program slower, by measuring. The user names an older commit, GOOD, and
+// a newer one, BAD. Each measurement, a Quartet, runs four processes of two commits; a quartet of a commit against
+// GOOD is a probe. No single measurement decides: each updates the probabilities of all commits.
 //
 // A Search is the whole state, and the document of gpuprof bisect. The next measurement, the posterior and the outcome
 // are pure functions of it, so an interrupted search can be resumed exactly.
@@ -80,7 +81,8 @@ type Options struct {
 	Prior []string `json:"prior,omitempty"`
 }
 
-// Quartet is four processes: old, new, new, old commit. A counter needs one process, of the newer commit.
+// Quartet is a measurement by four processes, in the order old, new, new, old commit. A counter needs one process, of
+// the newer commit.
 type Quartet struct {
 	Commit  int `json:"commit"`
 	Against int `json:"against"` // 0 is GOOD; otherwise the commit before, for a direct comparison

@@ -37,7 +37,7 @@ type Bucket interface {
 	String() string
 }
 
-// Words are terms for error messages about a bucket.
+// Words are terms for the bucket in error messages.
 type Words struct {
 	What string // "store"
 	Give string // how the user gives one: "with --store"

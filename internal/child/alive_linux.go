@@ -12,7 +12,7 @@ import (
 // seesAll reports whether liveProcesses finds the processes of a group whose leader has ended.
 const seesAll = true
 
-// newGroup also makes the system send SIGTERM to the child if its parent dies.
+// newGroup returns attributes with which a child starts in its own process group, and gets SIGTERM if its parent dies.
 func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

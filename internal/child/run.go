@@ -334,7 +334,8 @@ func (p *Process) findRemains() processSet {
 	return r
 }
 
-// markVariable holds a mark for each gpuprof above a process. It also identifies processes that left the group.
+// markVariable is the environment variable with one mark for each gpuprof among the ancestors of a process. The marks
+// also identify processes that left their group.
 const markVariable = "GPUPROF_CHILD"
 
 // newMark returns the mark of one child, of constant length: the size of the environment shifts a program's stack.

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone grades a verdict for display in terminal, page and comment.
+// Tone returns how good a verdict is, for its colour in terminal, page and comment.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Regressed:

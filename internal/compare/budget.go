@@ -86,7 +86,7 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 	return nil
 }
 
-// listSome lists names, at most the first 24.
+// listSome lists names: the first 24, and how many more there are.
 func listSome(names []string) string {
 	const most = 24
 	if more := len(names) - most; more > 0 {

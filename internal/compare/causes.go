@@ -196,8 +196,8 @@ func (b *bench) addedMetrics() {
 	}
 }
 
-// oneSided settles the stages of one side alone if the sides differ in a knob: another implementation has other
-// stages. With equal knobs a missing stage means lost data and stays inconclusive.
+// oneSided gives a verdict without a test to stages that only one side has, if the sides differ in a knob: another
+// implementation has other stages. With equal knobs a missing stage means lost data and stays inconclusive.
 func (b *bench) oneSided() {
 	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })

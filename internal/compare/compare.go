@@ -11,6 +11,11 @@
 //
 // The replicate of every test is the process (a run), never the sample: the samples of one process share its memory
 // layout, its clock and its neighbours. internal/stats has the formulas.
+//
+// A block is one process of each side, and a session the runs of one job or file. A stage of a result is a part of its
+// step; the stages of a gate are its rounds of blocks. The threshold is the slowdown that must be found, the
+// equivalence margin a smaller change that does not matter. The mirrored test is the same test for a speedup. A metric
+// is blocked if it can get no verdict, and Holm's procedure adjusts the p-values of all tested metrics.
 package compare
 
 import (
@@ -28,13 +33,14 @@ type Metric struct {
 	HigherIsBetter bool
 	// Exact quantities (bytes, launches, copies, allocations, …) have no noise: any change counts.
 	Exact bool
-	// Guessed: the metric counts as exact only because its values are whole and equal on each side.
+	// Guessed reports that the metric counts as exact only because its values are whole and equal on each side.
 	Guessed bool
 	// Digits is the number of significant digits that an exact value was stored with; 0: all digits.
 	Digits int
-	// Undirected: the file does not state which direction is better. The metric is shown and not judged.
+	// Undirected reports that the file does not state which direction is better. The metric is shown and not judged.
 	Undirected bool
-	// Beside: gpuprof measured it in addition to the program's own figures. It is judged only if --metric names it.
+	// Beside reports that gpuprof measured the metric in addition to the program's own figures. It is judged only if
+	// --metric names it.
 	Beside bool
 }
 
@@ -50,8 +56,8 @@ type MetricData struct {
 	Rate float64
 	// UnderLoad marks a metric that the callers of a service measured, such as a latency. It is not a part of the step.
 	UnderLoad bool
-	// SenderLate: the load generator sent requests late (coordinated omission), so the figures measure the
-	// generator. Only sides measured in turns still compare, since the generator may be equally late on both.
+	// SenderLate reports that the load generator sent requests late (coordinated omission), so that the figures measure
+	// the generator. Only sides measured in turns still compare, since the generator may be equally late on both.
 	SenderLate bool
 }
 
@@ -277,7 +283,7 @@ type Difference struct {
 	Hard  bool   `json:"hard"` // must agree: a difference without --allow-mismatch forbids a verdict
 	// Kind is "knob", "environment" or "code".
 	Kind string `json:"kind"`
-	// Allowed: the user gave --allow-mismatch for the field.
+	// Allowed reports that the user gave --allow-mismatch for the field.
 	Allowed bool `json:"allowed,omitempty"`
 }
 

@@ -18,10 +18,11 @@ const (
 	kindCode        = "code"
 )
 
-// Differences lists the fields in which two results differ: knobs first, then the machine facts that must agree.
+// Differences lists the fields in which two results differ: knobs, then the machine facts that must agree, then other
+// facts, then the code.
 func Differences(old, new *Result) []Difference { return listDifferences(old, new, Options{}) }
 
-// listDifferences lists the fields that differ: knobs first, hard fields before the others.
+// listDifferences lists the fields that differ, in the order of Differences; o names the fields that may differ.
 func listDifferences(old, new *Result, o Options) []Difference {
 	out := []Difference{}
 	add := func(kind string, hard bool, a, b map[string]string) {

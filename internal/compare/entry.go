@@ -22,7 +22,7 @@ type entry struct {
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
 	drift   stats.Trend   // of the runs, if it matters
-	trended [2][]float64  // the part of each side's log run medians that the drift or step explains
+	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
 	alike   stats.Alike   // dependence between runs, for sides that did not take turns
 	session float64       // spread between sessions, a share
 	assumed bool          // session is assumed, not estimated
@@ -32,7 +32,7 @@ type entry struct {
 	floor   float64       // samples below it were raised to it; 0 for none
 	unlike  bool          // the sides have different kinds of figure: there is no ratio
 	paired  bool          // the runs of both sides were taken in blocks
-	// zero: a sample is 0. positive: a sample of the old or of the new side is above 0.
+	// zero reports that a sample is 0, positive that a sample of the old or of the new side is above 0.
 	zero     bool
 	positive [2]bool
 	result   MetricResult
@@ -58,7 +58,8 @@ const (
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs both sides' metrics in the old side's order, then the new side's own. It settles exact metrics.
+// pairEntries pairs both sides' metrics, in the old side's order, then those of the new side alone. Exact metrics get
+// their verdict at once.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -126,8 +127,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data a missing
-// run leaves its block without a partner.
+// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data, a run that
+// lacks the metric leaves the other process of its block without a partner.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
@@ -208,8 +209,8 @@ func (e *entry) blockVerdict(b blame, why string) {
 	}
 }
 
-// applyFloor raises samples to the floor, which is share of the quantity named by of. A metric with both centres
-// below the floor is not judged; a metric that grows past the floor is judged by its excess.
+// applyFloor raises samples to the floor, which is the given share of the quantity that the text of names. A metric
+// with both centres below the floor is not judged; a metric that grows past the floor is judged by its excess.
 func (e *entry) applyFloor(floor, share float64, of string) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
@@ -237,8 +238,8 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks metrics with too few runs. It settles metrics that are zero on both sides, and sides that hold
-// the same measurement (one: oneSource found it for all metrics).
+// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once, and so do
+// sides that hold the same measurement (one: oneSource found it for all metrics).
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -296,7 +297,7 @@ func (e *entry) worseSign() float64 {
 	return 1
 }
 
-// worse returns the effect with the sign that positive means worse.
+// worse returns the effect with its sign set so that positive means worse.
 func (e *entry) worse() stats.Effect { return e.worseOf(e.effect) }
 
 func (e *entry) worseOf(effect stats.Effect) stats.Effect {

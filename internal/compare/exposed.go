@@ -9,7 +9,8 @@ const (
 	computeFirst = "compute before copies"
 )
 
-// alikeStages drops the stages of both sides if the sides assigned overlapping time by different rules.
+// alikeStages returns both sides, without their stages if the sides assigned overlapping time by different rules; left
+// reports that the stages were left out.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false

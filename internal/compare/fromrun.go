@@ -73,8 +73,9 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	return out, nil
 }
 
-// bareWhereDear takes the bare step as the run's step if the probe costs more than its limit. Older files from a
-// host have the probe's cost in the step, so their step does not compare with a newer run's.
+// bareWhereDear returns the run with the step that was measured without stage events (BareStep) as its step, if stage
+// events cost more than the device's limit. Older files from a host have this cost in the step, so their step does not
+// compare with a newer run's.
 func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
 	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {
 		if kept, ok := stats.KeepApart(r); ok {
@@ -107,7 +108,7 @@ func (r *Result) addExact(name, unit string, value float64) {
 	}
 }
 
-// stageSites returns the stages with a counter's counts, the largest first.
+// stageSites returns the value of a counter in each stage, the largest first.
 func stageSites(r *gpuprof.Run, name string) []gpuprof.Site {
 	var out []gpuprof.Site
 	for i := range r.Stages {
@@ -185,8 +186,8 @@ func formatCount(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// runInfo assigns the instrumented samples in order to the processes, by their numbers of step samples; nil on
-// mismatch.
+// runInfo returns each process's start and flags. The samples with stage events carry the flags: runInfo divides them
+// among the processes in order, by each process's number of step samples; nil if the numbers do not match.
 func runInfo(r *gpuprof.Run) []RunInfo {
 	if r.Step == nil {
 		return nil

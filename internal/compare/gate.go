@@ -16,8 +16,8 @@ type Block struct {
 	A, B    *Result
 	BFirst  bool // B ran before A
 	Attempt int  // previous measurements of the block: 0, 1, 2
-	// Aligned: both processes ran at the same time and took turns (ABBA), so that sample i of A and sample i of B
-	// come from the same turn. The block then counts by the median of log(b_i/a_i), in which a slowdown of both
+	// Aligned reports that both processes ran at the same time and took turns (ABBA), so that sample i of A and sample i
+	// of B come from the same turn. The block then counts by the median of log(b_i/a_i), in which a slowdown of both
 	// cancels, instead of the ratio of the two medians.
 	Aligned bool
 }

@@ -27,7 +27,8 @@ type bench struct {
 	stages   int // measured stages of a gate
 }
 
-// newBench pairs the metrics of two sides. It settles exact metrics, and blocks those that cannot have a verdict.
+// newBench pairs the metrics of two sides. Exact metrics get their verdict at once; metrics that cannot have a verdict
+// are blocked.
 func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err

@@ -10,9 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// The numbers of the rule depend on each other: change one only with the simulated gates of the tests.
+// The numbers of the decision rule depend on each other: change one only together with the simulated gates of the
+// tests.
 const (
-	// MinRuns is the least number of runs (processes) per side for a verdict.
+	// MinRuns is the least number of runs (processes) per side for a verdict, except that stage 1 of a gate may end
+	// early; see EarlyBlocks.
 	MinRuns = 6
 	// Stage1Blocks is the number of blocks of a gate's first stage, each one process of A and one of B.
 	// Stage2Blocks is the least number of stage 2 or 3 if the time allows.
@@ -43,7 +45,7 @@ const (
 	flaggedApart     = 0.10  // a larger difference between the sides' flagged shares: no verdict
 )
 
-// Margins limit the change of a metric, as shares (0.05 is 5 %).
+// Margins are the sizes of a metric's change that matter to a verdict, as shares (0.05 is 5 %).
 type Margins struct {
 	Threshold   float64 // a slowdown of this size must be found
 	Equivalence float64 // a change up to this size does not matter; 0: 0.4 of Threshold

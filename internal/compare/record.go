@@ -110,7 +110,7 @@ func (e *entry) samples() *SideSamples {
 	return s
 }
 
-// listTurns lists the processes of a stage in time order; true in order means the new side.
+// listTurns lists the processes of a stage in time order; order has true for a process of the new side.
 func listTurns(order []bool, stage int, old, new *Result) []Turn {
 	out := make([]Turn, 0, len(order))
 	next := map[bool]int{}

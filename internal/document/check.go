@@ -113,8 +113,8 @@ func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	return c.checkNumber(raw)
 }
 
-// takeDecoded counts the memory of a value that decodes itself: none without pointers, because its size is counted;
-// else its text and its parts, which are mostly numbers.
+// takeDecoded counts the memory of a value whose type decodes itself. A type without pointers needs no more than its
+// size, which is already counted; another needs its text and its parts, which are mostly numbers.
 func (c *jsonCheck) takeDecoded(raw []byte, t reflect.Type) error {
 	if !c.hasPointers(t) {
 		return nil

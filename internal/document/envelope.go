@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early identifies files from before kinds had names, by the kind in the file and a member that no later row's kind
-// has.
+// early is a row for files from before documents had a head with the present names of kinds. A file is of kind is if
+// it names the kind gave and has the member; the kinds of later rows do not have that member.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string

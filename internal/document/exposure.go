@@ -12,9 +12,9 @@ import (
 const oldExposure = "old-exposed-times"
 
 // renewExposure recomputes the exposed times of a run of schema 1.0 by the present rule, or adds a warning if that is
-// not possible. In schema 1.0 an overlap counted for the earlier stage; now it counts for the kernels, not for the
-// copy. Kernels in one lane do not overlap, so in each sample the hidden part of a kernel stage's device time was
-// counted for the copy before it.
+// not possible. If a copy and a kernel overlapped, schema 1.0 counted that time as exposed for the stage that comes
+// first in the step; the present rule counts it for the kernel. Kernels of one lane do not overlap each other. So the
+// part of a kernel stage's device time that its exposed time lacks was counted for the copy before it, and moves back.
 func renewExposure(r *gpuprof.Run) {
 	if r.CopiesYield() {
 		return
@@ -54,7 +54,7 @@ func deviceStages(r *gpuprof.Run) (copies, kernels []int) {
 	return copies, kernels
 }
 
-// withoutOverlap returns the changed exposed times by stage; nil if the samples do not determine them: kernels in
+// withoutOverlap returns the exposed times that change, by stage; nil if the samples do not determine them: kernels in
 // several lanes, several copies before a kernel, or samples that do not add up.
 func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Series {
 	if !oneLane(r, kernels) {

@@ -8,7 +8,7 @@ import (
 )
 
 // JSONMembers calls each with the members of a JSON object, in order, values as slices of text, until each returns
-// false. ok: text is an object, complete up to the last member read.
+// false. ok reports that text is an object, complete up to the last member read.
 //
 // The functions of this file scan text without copying it, because a document may fill the memory limit. They accept
 // any text; json.Valid decides whether it is JSON.

@@ -116,7 +116,8 @@ func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
 // A returns the kind with its article: "a run".
 func A(name gpuprof.DocumentKind) string { return kindOf(name).a }
 
-// Is describes a file of the kind and the verb that reads it: "it is a comparison, which gpuprof report takes".
+// Is returns a clause about a file of the kind and the command that reads it: "it is a comparison, which gpuprof
+// report takes".
 func Is(name gpuprof.DocumentKind) string {
 	k := kindOf(name)
 	return "it is " + k.a + ", " + k.reader

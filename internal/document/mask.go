@@ -154,8 +154,8 @@ func secretName(name, value string) bool {
 	return secret && !counted
 }
 
-// shortSecret splits a one-letter flag from its secret (mysql -pSECRET); flag is "" for other arguments. said are the
-// words before arg.
+// shortSecret splits an argument into a one-letter flag and its secret (mysql -pSECRET); flag is "" for other
+// arguments. The parameter said holds the words before arg, among them the program.
 func shortSecret(said map[string]bool, arg string) (flag, value string) {
 	if len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
 		return "", ""

@@ -28,7 +28,7 @@ func CleanText(s string) string {
 // logCommand matches commands that Azure Pipelines, GitHub Actions and TeamCity execute inside a line.
 var logCommand = lazyregexp.New(`(##[A-Za-z]*)\[`)
 
-// plainText reports printable ASCII, which most names are.
+// plainText reports whether a text is printable ASCII, as most names are, so that it needs no cleaning.
 func plainText(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -82,7 +82,8 @@ func (c *cleaner) holdsText(t reflect.Type) bool {
 	return has
 }
 
-// renamed is a part that names a rule. RenameRule replaces an earlier name (gpuprof.Rules) and reports whether it did.
+// renamed is a value that names a rule. RenameRule replaces an earlier name (gpuprof.Rules) and reports whether it
+// did.
 type renamed interface{ RenameRule() bool }
 
 func isHeld(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }

@@ -26,7 +26,7 @@ type gpuFigure struct {
 	metric string
 }
 
-// gpuID identifies a GPU across measurements, by its UUID or by its node and device name.
+// gpuID returns what identifies a GPU across measurements: its UUID, or its node and device name.
 func (g *gpu) gpuID() string {
 	if g.card.UUID != "" {
 		return g.card.UUID
@@ -73,7 +73,7 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects marks in p the measured suspects and those off, and notes healthy GPUs that are off now.
+// judgeSuspects notes in p which suspects were measured and which of them are off, and which healthy GPUs are off now.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {
@@ -112,9 +112,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm by which a further measurement is judged. With enough healthy GPUs this is the norm
-// second of these GPUs. With few, it is the first norm n moved to second's median, with a spread widened by the
-// standard error of that median.
+// recentre returns the norm by which a further measurement is judged. second is the norm of its healthy GPUs; it is
+// used if it has enough of them, or if n, the first measurement's norm, has too few. Else n is moved to second's
+// median, and its spread is widened by the standard error of that median.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second

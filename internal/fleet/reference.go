@@ -45,7 +45,8 @@ func fleetNorms(values []value, gpus []gpu) []Norm {
 	return out
 }
 
-// matchesCard reports whether a norm covers a device; differs describes a different driver or power limit.
+// matchesCard reports whether a norm covers a device, which the card c describes; differs names a different driver or
+// power limit.
 func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	switch {
 	case n.Name != c.Name || n.MIG != c.Condition.MIG:
@@ -146,7 +147,7 @@ func valueOf(of int, c *health.Card, s *health.Score) value {
 	return value{of: of, group: c.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart}
 }
 
-// unsteadyText explains why a figure worse than the others is not off: its rounds differ.
+// unsteadyText explains why a figure that is worse than the others is not reported as off: its rounds differ too much.
 func unsteadyText(j *judged, who, others string) string {
 	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
 	if j.unsteady == 0 {

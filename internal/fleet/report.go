@@ -100,7 +100,8 @@ type Report struct {
 type Options struct {
 	AllowMismatch []string // fields that may differ between ranks
 	AllowMissing  bool     // a missing rank does not fail the job
-	// MostWaiting is the share of the step at which a straggler makes the job uneven; 0: never.
+	// MostWaiting is the largest share of the step that a straggler may cost; a larger one makes the job uneven. 0: no
+	// limit.
 	MostWaiting float64
 	Again       []*Job // further measurements: only figures off in all of them stay off
 	Top         int    // requested rows per table; 0 for as many as fit

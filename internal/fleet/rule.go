@@ -108,10 +108,10 @@ func (j *judged) isDoubtful() bool {
 	return !j.off && j.siblings >= LeastSiblings && j.exceedsSlack() && (j.unsteady > 0 || !j.intervalExcludesMedian())
 }
 
-// judgeValues finds the values that are off, at a false discovery rate of falseRate; the result has the order of
-// the input. Such a value is worse than the median by more than the slack and than its own interval, and has
-// LeastSiblings or more. An unusual difference between a figure's two best rounds adds to its uncertainty: a slow
-// GPU slows all rounds equally, and a disturbance rarely does.
+// judgeValues finds the values that are off, at a false discovery rate of falseRate; the result has the order of the
+// input. Such a value is worse than the median of its siblings by more than the slack and by more than its own
+// interval, and has LeastSiblings or more siblings. An unusual difference between a figure's two best rounds adds to
+// its uncertainty: a slow GPU slows all rounds equally, and a disturbance rarely does.
 func judgeValues(values []value) []judged {
 	out := make([]judged, len(values))
 	for _, group := range groupBySiblings(values) {

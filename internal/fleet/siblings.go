@@ -155,8 +155,9 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	return out
 }
 
-// isPersistent reports whether the lines exceed all others in most steps, and the median excess by standsOut; share
-// is the share of those steps. It ignores lines that were replaced.
+// isPersistent reports whether the lines are slow in most steps. share is the share of the steps in which one of them
+// has the largest excess over its siblings; it must reach steadyFrom. Each line's mean excess must exceed standsOut
+// times the usual excess. Lines that were replaced do not count.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)

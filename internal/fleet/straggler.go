@@ -287,7 +287,8 @@ func (s *search) findAll(w *Waiting) {
 	w.Tried = len(s.tried)
 }
 
-// bestCandidate returns the candidate that shortens the step most. A combination must gain clearly more than a rank.
+// bestCandidate returns the candidate that shortens the step most. A combination of ranks must gain clearly more than
+// a single rank.
 func (s *search) bestCandidate() (best candidate, gain float64) {
 	const more = 1.2
 	for _, c := range s.listCandidates() {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone rates a verdict as good, bad or unsure news.
+// Tone rates a verdict as good, bad or uncertain news.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Healthy:
@@ -42,7 +42,8 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// gpus counts the GPUs for a sentence. A machine that was only asked for its reports may have an unknown number.
+// gpus returns the number of GPUs for a sentence. It is unknown on a machine that was only asked for its fault
+// reports.
 func (r *Report) gpus() string {
 	for i := range r.Devices {
 		if r.Devices[i].Device == AllGPUs {
@@ -74,7 +75,8 @@ func (o *Off) severity() float64 {
 	return float64(o.Worse)
 }
 
-// offSentence is "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20 TB/s; memory errors: …".
+// offSentence returns a sentence such as "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20
+// TB/s; memory errors: …".
 func (r *Report) offSentence(o *Off) string {
 	text := r.Identity(o.Device) + ": "
 	if math.IsNaN(float64(o.Value)) {
@@ -110,7 +112,7 @@ func (o *Off) Expectation() string {
 	return "expected"
 }
 
-// bar shows the figure over its expected value; nil if there is no such ratio.
+// bar compares the figure with its expected value, as their ratio; nil if there is no such ratio.
 func (o *Off) bar() *gpuprof.Bar {
 	return gpuprof.RatioBar(o.Metric+", "+o.Device+" / expected", float64(o.Value)/float64(o.Expected), 0, 0)
 }

@@ -89,7 +89,7 @@ type Condition struct {
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`
 }
 
-// Card holds the measurements and fault reports of one device.
+// Card holds the measurements and fault reports of one device (a GPU); "card" means this record, not the hardware.
 type Card struct {
 	Device    string            `json:"device"` // name for the command line
 	Name      string            `json:"name"`

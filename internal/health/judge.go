@@ -180,8 +180,8 @@ func (r rule) worseShare(v, expected float64) float64 {
 	return float64(r.better) * (expected - v) / expected
 }
 
-// checkRange compares a figure with the shipped range and reports whether there is one. already: siblings showed the
-// deviation.
+// checkRange compares a figure with the shipped range and reports whether there is one. already reports that the
+// siblings have shown the deviation.
 func (r *Report) checkRange(c *Card, m Metric, known DeviceRanges, already bool) bool {
 	span, ok := known.Metrics[m.Name]
 	if !ok {

@@ -28,7 +28,8 @@ type Log struct {
 
 const addressPattern = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?`
 
-// The patterns follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's PCI core.
+// The patterns of this list follow open-gpu-kernel-modules (kernel_rc.c, osinit.c, osapi.c, gpu.c) and the kernel's
+// PCI core.
 var (
 	// "NVRM: Xid (PCI:0000:ca:00 GPU-I:05): 79, pid=…, GPU has fallen off the bus."; old drivers omit "PCI:".
 	xidLine = lazyregexp.New(`NVRM: Xid \((?:PCI:)?` + addressPattern + `[^)]*\): (\d+)(.*)`)
@@ -251,7 +252,7 @@ func AskLog(cards []Card, l Log, why string) []Card {
 	return cards
 }
 
-// buildAnswer returns the log's answer about one GPU, whose events belongs selects.
+// buildAnswer returns the log's answer about one GPU, whose events the function belongs accepts.
 func (l *Log) buildAnswer(belongs func(Event) bool) Source {
 	s := Source{Name: SourceLog, Answer: NoFault}
 	var faults []string

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone grades a change for display in terminal, page and comment.
+// Tone returns how good a change is, for its colour in terminal, page and comment.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:
@@ -88,7 +88,8 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns interval and cause of the change between an alarm's levels; none if other changes are between.
+// interval returns the interval and the cause of the change that an alarm reports. They are NaN and empty if the level
+// has changed again since, because the alarm compares with the present level.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {
@@ -105,7 +106,7 @@ type SeenIn struct {
 	Seen   Seen
 }
 
-// firstSeen returns the largest Seen, preferring changes of the whole step.
+// firstSeen returns the largest worsening that raised no alarm yet (Seen), preferring changes of the whole step.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {
@@ -147,7 +148,7 @@ func (s SeenIn) answer() gpuprof.Answer {
 	return a
 }
 
-// awaited words how many further sessions would raise the alarm.
+// awaited formats how many further sessions would raise the alarm.
 func (s Seen) awaited() string {
 	switch s.Sessions {
 	case 0:
@@ -158,7 +159,8 @@ func (s Seen) awaited() string {
 	return fmt.Sprintf("about %d more sessions like those since would decide", s.Sessions)
 }
 
-// shownAnswer describes a history without alarm rule (Options.Watch).
+// shownAnswer is the answer of a history to which no alarm rule was applied (Options.Watch): it describes the last
+// change.
 func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	var last *Change
 	var of SeenIn

@@ -314,8 +314,9 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	return gpuprof.Number(sigma), gpuprof.Number(math.Sqrt(math.Max(0, sigma*sigma-within*within)))
 }
 
-// Scatter returns the unexplained variation between commits, a standard deviation as a share: the spread of sessions
-// about their levels, less the spread of repeated sessions of a commit. ok is false if too few commits were repeated.
+// Scatter returns by how much commits differ beyond what repeated sessions of one commit show, as a standard deviation
+// relative to the value. Its square is the variance of sessions about their level (between two changes) minus the
+// variance within commits. ok is false with too few sessions or too few repeated commits.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

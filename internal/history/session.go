@@ -1,6 +1,12 @@
 // Package history stores the results of a program over its commits, and finds the commits at which they changed. A
 // found change is a proposal; a gate or a bisection decides with new measurements.
 //
+// A session is one stored measurement of a benchmark at a commit, and an object is its file in the store. A class has
+// the properties, such as device and options, in which sessions must agree to be compared; a series is the sessions of
+// one benchmark in one class. A trend joins the series whose classes succeed each other. A level is the range of
+// sessions between two changes of a metric. A sentinel is a benchmark whose code never changes: if it changes, the
+// machine did.
+//
 // Top down: session.go has the stored document. store.go adds and lists sessions; prune.go keeps the store small.
 // points.go caches the figures that reports need. report.go and series.go build a Report, changes.go finds the
 // changes, and alarm.go the changes that should fail a build.

@@ -51,7 +51,7 @@ func (s *Store) compress(text []byte) ([]byte, error) {
 // String returns the store's name as the user gave it.
 func (s *Store) String() string { return s.bucket.String() }
 
-// IsStore reports whether a folder holds a series of sessions.
+// IsStore reports whether a folder holds a store: at least one series of sessions.
 func IsStore(dir string) bool {
 	return len(outside.Dir(dir).Glob(path.Join(root, "*", "*", "*"))) > 0
 }
@@ -103,7 +103,7 @@ func (s *Store) readText(ctx context.Context, name string) ([]byte, error) {
 	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
 
-// sessionRef holds the data in a session's object name.
+// sessionRef is the name of a session's object in the bucket, split into its parts; see parseRef.
 type sessionRef struct {
 	name                      string
 	project, benchmark, class string // as folders

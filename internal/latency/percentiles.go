@@ -175,7 +175,7 @@ func (t *countTable) accumulate() {
 	}
 }
 
-// percentiles appends one draw's percentiles to into; picked counts how often each block was drawn.
+// percentiles appends the percentiles of one draw to the lists into; picked has how often the draw took each block.
 func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {

@@ -46,7 +46,8 @@ func judgeSender(r *loadtest.Requests) error {
 	return nil
 }
 
-// describeLateness describes a late sender, "" if in time; own: p99 of the lateness exceeds the median latency.
+// describeLateness describes a late sender, "" if in time; own reports that p99 of its lateness exceeds the median
+// latency.
 func describeLateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {

@@ -52,7 +52,7 @@ func launchers() []launcherRow {
 		{launcher: "srun", rank: []string{"SLURM_PROCID"}, world: []string{"SLURM_STEP_NUM_TASKS"}, local: []string{"SLURM_LOCALID"},
 			node: []string{"SLURMD_NODENAME", "SLURM_NODEID"}, attempt: []string{"SLURM_RESTART_COUNT"}, job: []string{"SLURM_JOB_ID"}, matches: isJobStep},
 		{launcher: "flux", rank: []string{"FLUX_TASK_RANK"}, world: []string{"FLUX_JOB_SIZE"}, local: []string{"FLUX_TASK_LOCAL_ID"}, job: []string{"FLUX_JOB_ID"}},
-		// An Indexed Job sets no world size: its manifest sets GPUPROF_WORLD.
+		// An Indexed Job of Kubernetes sets no world size; the user sets GPUPROF_WORLD in its manifest.
 		{launcher: "kubernetes", rank: []string{"JOB_COMPLETION_INDEX"}, world: []string{"GPUPROF_WORLD"}, worldless: true,
 			node: []string{"GPUPROF_NODE"}, attempt: []string{"GPUPROF_ATTEMPT"}, job: []string{"GPUPROF_JOB"}},
 	}

@@ -37,14 +37,16 @@ type Requests struct {
 	SenderLate string          `json:"sender_late,omitempty"`
 	FromSent   *LatencySummary `json:"from_send,omitempty"` // latency as a closed-loop sender measures it
 	Goodput    float64         `json:"goodput_per_s"`       // answers within the SLO
-	// FloorS is a lower bound of the latency: one request at peak rates, with copies of known rate; 0 if unknown.
+	// FloorS is a lower bound of the latency: the time of one request whose kernels reach the device's peak rates and
+	// whose copies reach the known copy rates; 0 if unknown.
 	FloorS     float64     `json:"floor_s,omitempty"`
 	OnSchedule *OnSchedule `json:"on_schedule,omitempty"`
 	// Decode is the time to decode the bodies of external requests, part of Late.
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
-// OnSchedule holds scheduled requests at the closed loop's rate, to show the latency that the loop hides.
+// OnSchedule holds requests that were sent on a schedule at the rate that a closed loop reached. They show the latency
+// that the loop hides.
 type OnSchedule struct {
 	Rate       float64        `json:"rate_per_s"`
 	Processes  []Served       `json:"processes"`
@@ -52,7 +54,7 @@ type OnSchedule struct {
 	SenderLate string         `json:"sender_late,omitempty"`
 }
 
-// Requests converts the part to a Requests; nil for nil.
+// Requests returns the scheduled requests of a closed-loop result as a Requests; nil for nil.
 func (o *OnSchedule) Requests() *Requests {
 	if o == nil {
 		return nil
@@ -60,7 +62,7 @@ func (o *OnSchedule) Requests() *Requests {
 	return &Requests{Rate: o.Rate, From: FromSchedule, Processes: o.Processes, Latency: o.Latency, SenderLate: o.SenderLate}
 }
 
-// AsOnSchedule converts scheduled requests to the part of a closed-loop result; nil for nil.
+// AsOnSchedule returns scheduled requests in the form in which a closed-loop result contains them; nil for nil.
 func (r *Requests) AsOnSchedule() *OnSchedule {
 	if r == nil {
 		return nil
@@ -178,8 +180,8 @@ func (r *Requests) SentLate(why string, all bool) {
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told returns the largest percentile, as a share, that the service and not the sender determines: 1; 0.5 with a
-// late sender; 0 if the sender determines p50 too.
+// Told returns the largest percentile, as a share, that the service determines and not the sender: 1; with a late
+// sender 0.5; with a sender that determines p50 too, 0.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastRetries is the least number of cache returns for a finding: one is usual on first reaching the device's limit.
+// leastRetries is the least number of times, for a finding, that cached memory was returned to the driver: once is
+// usual, when a program first reaches the device's limit.
 const leastRetries = 2
 
 // findAllocRetry finds requests before which cached memory was returned to the driver; each waits for the device.

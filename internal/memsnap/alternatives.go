@@ -40,10 +40,11 @@ type alternative struct {
 	advice bool
 }
 
-// pages marks expandable segments in a setting; each run replaces it by its own Pager.
+// pages stands for expandable segments in a setting: each replay replaces it by its own Pager.
 type pages struct{ pool.Pager }
 
-// alternatives returns the file's own setting and differing ones, with common choices of max_split_size_mb.
+// alternatives returns the settings to replay: the file's own, and others that differ from it, among them common
+// values of max_split_size_mb.
 func (r *Replay) alternatives(m *model, o Options) []alternative {
 	own, _ := r.S.Settings.poolSettings(pages{})
 	own.Order, own.Allowed = m.order, o.Allowed

@@ -43,7 +43,7 @@ type Input struct {
 	Bytes    int64  `json:"bytes"`           // length of the pickle
 	Events   int    `json:"events"`
 	Host     int    `json:"host_events"` // events of pinned memory, not replayed
-	// Settings is PYTORCH_CUDA_ALLOC_CONF. Known: the file contains the settings.
+	// Settings is the PYTORCH_CUDA_ALLOC_CONF in the file. Known is false if the file does not contain the settings.
 	Settings string `json:"settings"`
 	Known    bool   `json:"settings_known"`
 }
@@ -53,12 +53,14 @@ type Device struct {
 	Input  int `json:"input"` // index into the inputs
 	ID     int `json:"id"`
 	Events int `json:"events"`
-	// Complete: the recording began before the first allocation. Inferred: the file has no optimizer steps.
+	// Complete reports that the recording began before the first allocation, Inferred that the file has no optimizer
+	// steps, so that some categories of memory are unknown.
 	Complete bool   `json:"complete"`
 	Inferred bool   `json:"kinds_unknown"`
 	Moved    int    `json:"contradictions"` // between events and segments
 	Peak     Moment `json:"peak"`           // with the most requested bytes
-	// PeakReserved and PeakRounded are the separate maxima of reserved memory and of live allocator sizes, bytes.
+	// PeakReserved is the maximum of reserved memory, PeakRounded that of the live allocations' sizes in the allocator,
+	// bytes. The two may occur at different times.
 	PeakReserved int64    `json:"peak_reserved_bytes"`
 	PeakRounded  int64    `json:"peak_rounded_bytes"`
 	End          Moment   `json:"end"`

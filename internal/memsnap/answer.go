@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer sums up the device of the first finding, else the first: an error, a leak, a reducible peak, or none.
+// Answer describes the device with the first finding, or the first device if there is no finding: an error, a leak, a
+// peak that can be reduced, or none of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}

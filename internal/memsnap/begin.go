@@ -71,7 +71,8 @@ type initialState struct {
 	ok       bool          // the file is consistent
 }
 
-// initialSegment is a segment divided into parts; of are the allocations of the taken parts.
+// initialSegment is a segment before the first event, divided into parts. The field of has the allocation of each
+// taken part.
 type initialSegment struct {
 	heldSegment
 	parts []pool.Part
@@ -146,7 +147,7 @@ func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*alloc
 	return s, unknown, true
 }
 
-// adoptBeginning adds the segments of the initial state to the model, and calls made for each.
+// adoptBeginning adds the segments of the initial state to the model, and calls the function made for each.
 func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
 		stream, in := m.r.ranks.ranksOf(s.place)
@@ -171,7 +172,8 @@ func (r *Replay) allocsByAddress() (out []*allocation) {
 	return out
 }
 
-// firstAllocIn returns the address of the first allocation in [lo, hi) during the life of the allocation while.
+// firstAllocIn returns the address of the first allocation in [lo, hi) that was made during the life of another
+// allocation, the parameter while.
 func (r *Replay) firstAllocIn(all []*allocation, while *allocation, lo, hi uint64) (addr uint64, found bool) {
 	k, _ := slices.BinarySearchFunc(all, lo, func(a *allocation, lo uint64) int { return cmp.Compare(a.addr, lo) })
 	first := while.done

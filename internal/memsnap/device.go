@@ -46,7 +46,7 @@ type topEvent struct {
 	micros int64
 }
 
-// topEvents are the results of one pass over the levels.
+// topEvents are the results of one pass over the levels of memory after each event (see Level).
 type topEvents struct {
 	peak    int
 	level   Level
@@ -100,7 +100,7 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	return t
 }
 
-// add adds a level to the last column, or to a new one.
+// add adds the level of memory after an event to the given column: to the last one, or to a new one.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)

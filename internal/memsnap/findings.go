@@ -47,8 +47,8 @@ func (a *Analysis) findAll() {
 	})
 }
 
-// urgency is the first key in the order of findings, before savings: errors that ended the program, leaks that will
-// end it, others.
+// urgency returns the first key by which findings are sorted, before their savings: errors that ended the program,
+// leaks that will end it, others.
 func urgency(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:
@@ -161,7 +161,7 @@ func (c *ruleInput) isRelevant(bytes int64) bool {
 	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
-// endOfStep returns the last event of the step of an event; never without steps.
+// endOfStep returns the last event of the step that contains an event; the constant never without steps.
 func (c *ruleInput) endOfStep(event uint32) uint32 {
 	k := c.r.stepOf(int(event))
 	if k == 0 || event >= c.r.phases[k-1].Last {
@@ -332,7 +332,7 @@ func findCachedUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"it helps other processes and later larger requests; the peak of this process stays"}}, true
 }
 
-// idleSince returns the bytes of whole segments that held no block from an event to the end.
+// idleSince returns the bytes of segments that held no block from an event to the end.
 func (r *Replay) idleSince(event int) (bytes int64) {
 	used := make([]bool, len(r.spans))
 	r.eachAlloc(func(a *allocation) {

@@ -17,7 +17,8 @@ type window struct {
 	err  error // read error
 }
 
-// blockSize is the size of a read, bytes (more for longer strings). spare allows eight-byte loads of any number.
+// blockSize is the size of a read, bytes; a longer string is read at once. spare is the space after the text, with
+// which eight bytes can be loaded from any position.
 const (
 	blockSize = 128 << 10
 	spare     = 8

@@ -105,7 +105,8 @@ func (l *simulatedDriver) Shrink(_ int, _, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser: private pools whose memory was returned up to the event.
+// Released implements pool.Releaser. It returns, one per call, the private pools whose memory the recording had
+// returned by the current event.
 func (l *simulatedDriver) Released() (in int, ok bool) {
 	for l.told < len(l.released) {
 		o := l.released[l.told]

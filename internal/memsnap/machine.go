@@ -12,7 +12,8 @@ import (
 // valueKind is the kind of a value on the pickle's stack.
 type valueKind uint8
 
-// The memo returns kinds before vSpent. No writer refers to numbers, booleans or floats through the memo.
+// Only values of the kinds before vSpent can be read back from the memo. No writer refers to numbers, booleans or
+// floats through the memo.
 const (
 	vNone valueKind = iota
 	vText
@@ -240,7 +241,8 @@ func (m *machine) bottom() int {
 	return 0
 }
 
-// target returns the container directly below index from.
+// target returns the open container (a dictionary if dict is set, else a list) at m.stack[from-1], as its index in
+// m.open.
 func (m *machine) target(from int, dict bool) (int, error) {
 	if from-1 < m.bottom() || m.stack[from-1].k != vOpen || m.open[m.stack[from-1].v].dict != dict {
 		// A long event list is filled in parts; other complete values accept no more items.
@@ -249,7 +251,8 @@ func (m *machine) target(from int, dict bool) (int, error) {
 	return int(m.stack[from-1].v), nil
 }
 
-// setFrom completes the dictionary below index from with the pairs at and after from.
+// setFrom completes the open dictionary m.stack[from-1] with m.stack[from:], which alternates keys and values. It
+// drops them if the dictionary is not needed.
 func (m *machine) setFrom(from int) error {
 	if from >= 1 && from-1 >= m.bottom() && from < len(m.stack) && m.stack[from-1].k == vOther {
 		m.dropFrom(from) // more members of a large dictionary that is not needed
@@ -282,7 +285,7 @@ func (m *machine) mergeTop() {
 	}
 }
 
-// appendFrom appends the values at and after from to the list below them.
+// appendFrom appends the values m.stack[from:] to the open list m.stack[from-1].
 func (m *machine) appendFrom(from int) error {
 	if from > len(m.stack) || from < 1 {
 		return errors.New("it adds values that are not there")
@@ -333,7 +336,7 @@ func (o *container) addOther() {
 	}
 }
 
-// buildContainer builds a container from the values at and after from (protocol 0).
+// buildContainer builds a list or a dictionary from the values m.stack[from:] (protocol 0).
 func (m *machine) buildContainer(dict bool, from int) error {
 	values := append([]value(nil), m.stack[from:]...)
 	m.stack = m.stack[:from]
@@ -381,7 +384,7 @@ func (m *machine) finishContainer(i int, v value) value {
 	return v
 }
 
-// tupleFrom replaces the values at and after from by a tuple; only pairs of numbers are kept.
+// tupleFrom replaces the values m.stack[from:] by a tuple; only pairs of numbers are kept.
 func (m *machine) tupleFrom(from int) error {
 	if from < m.bottom() || from > len(m.stack) {
 		return errors.New("it makes a tuple of values that are not there")

@@ -103,7 +103,7 @@ func (m *machine) get(at uint64) error {
 	return nil
 }
 
-// pushKnown is get for the most frequent case: a text or a stack. It returns false in other cases.
+// pushKnown does the work of get in the most frequent case, a text or a stack. It returns false in other cases.
 func (m *machine) pushKnown() bool {
 	if m.in.p == m.in.e {
 		return false

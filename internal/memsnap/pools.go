@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// placePools assigns pools in files whose events have none (PyTorch up to 2.11): the pool of the final segment at the
-// address, for older allocations the default pool. The check of the model detects errors.
+// placePools assigns pools to blocks in files whose events name none (PyTorch up to 2.11): the pool of the segment
+// that is at the address at the end; for allocations before that segment, the default pool. Check shows whether this
+// was wrong.
 func (m *machine) placePools() {
 	s := m.s
 	var private []*Segment

@@ -9,12 +9,13 @@ import (
 type Replay struct {
 	S      *Snapshot
 	Device int
-	// Start is the state before the first event. Complete: it holds no memory, so the recording has all allocations.
+	// Start is the memory before the first event. Complete reports that it is empty, so that the recording has all
+	// allocations.
 	Start    Level
 	Complete bool
 	// Moved counts contradictions between events and segments, which come from other threads.
 	Moved int
-	// Stacks: allocations have stacks. Freed: frees have stacks of their own.
+	// Stacks reports whether allocations have stacks, Freed whether frees have stacks of their own.
 	Stacks, Freed bool
 
 	part   tracePart
@@ -253,7 +254,7 @@ func (r *Replay) spansAt(event int) []span {
 	return out
 }
 
-// edge is the start of ranges, or their end if by is negative.
+// edge is an address at which reserved ranges start, or end if the field by is negative.
 type edge struct {
 	at uint64
 	by int
@@ -311,7 +312,7 @@ func (r *Replay) stepIntervals() []interval {
 	if len(chosen) == 0 {
 		return nil
 	}
-	// One pass converts times to events.
+	// One pass over the levels finds the event at each of these times.
 	var times []int64
 	for _, n := range chosen {
 		times = append(times, n[0].Micros, n[1].Micros)

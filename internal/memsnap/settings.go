@@ -12,7 +12,8 @@ import (
 // allocConf is the environment variable with the settings of PyTorch's allocator.
 const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 
-// isExpandable reports whether expandable_segments is on, in its own member or in the text.
+// isExpandable reports whether expandable_segments is on: by the snapshot's text of settings (as in
+// PYTORCH_CUDA_ALLOC_CONF) if that names it, else by the snapshot's own member.
 func (s *Settings) isExpandable() bool {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if m[1] == expandableName {
@@ -22,7 +23,8 @@ func (s *Settings) isExpandable() bool {
 	return s.Expandable
 }
 
-// expandableLine returns the line that turns on expandable_segments and keeps the file's other settings.
+// expandableLine returns the assignment of PYTORCH_CUDA_ALLOC_CONF that turns on expandable_segments and keeps the
+// file's other settings.
 func (s *Settings) expandableLine() string {
 	return (&WhatIf{Setting: expandableName + ":True"}).confLine(s)
 }
@@ -40,7 +42,8 @@ func (d *Device) bestSetting() *WhatIf {
 	return best
 }
 
-// confLine returns the line that makes a change of the settings and keeps the other settings of the snapshot.
+// confLine returns the assignment of PYTORCH_CUDA_ALLOC_CONF that makes the change w and keeps the snapshot's other
+// settings.
 func (w *WhatIf) confLine(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
 		return allocConf + s.removeSetting(name) + "  # without " + name
@@ -147,7 +150,7 @@ func (c *ruleInput) addServing(f *Finding) bool {
 }
 
 // findSettingInert finds settings without effect on driver calls. garbage_collection_threshold, which the replay does
-// not model, is one if the replay matches the recording.
+// not model, has no effect if a replay without it matches the recording.
 func findSettingInert(c *ruleInput) (Finding, bool) {
 	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false

@@ -1,5 +1,10 @@
 // Package memsnap reads memory snapshots of PyTorch's allocator, replays them to the live memory at every moment, and
 // finds the lines that hold the memory. It executes no code of the file; Read names the accepted pickles.
+//
+// A snapshot has, for each device, a trace: the list of the allocator's events, numbered from 0. A row is the entry of
+// an allocation in the table of its trace; an event refers to a row. Segments are ranges of memory that the allocator
+// took from the driver, blocks their parts. A pool, private or default, is the part of the allocator from which a
+// request is served; the model is a simulation of the allocator (package pool) with the recorded requests.
 package memsnap
 
 // Action is the kind of one event of a snapshot.
@@ -91,7 +96,7 @@ type Block struct {
 	stack, from              uint32 // from is its origin
 }
 
-// Note is a mark set by the program or PyTorch, such as Optimizer.step#AdamW.step.
+// Note is a mark that the program or PyTorch set, such as Optimizer.step#AdamW.step.
 type Note struct {
 	Name   string
 	Start  bool
@@ -115,7 +120,7 @@ type Snapshot struct {
 	Opens    string // absolute path on this machine
 	Protocol int    // of the pickle
 	Bytes    int64  // of the pickle
-	// Truncated: the file ends early and has only the state at the end.
+	// Truncated reports that the file ends early and has only the state at the end.
 	Truncated bool
 	Segments  []Segment
 	Settings  Settings
@@ -134,8 +139,8 @@ type Snapshot struct {
 	stackAt []uint32 // stack i is stackID[stackAt[i]:stackAt[i+1]]
 	stackID []uint32
 	hasTime bool
-	// numbered: PyTorch 2.14 or newer wrote the file. Since 2.13, among free blocks of equal size the one in the oldest
-	// segment is chosen, but 2.13 does not write the mark.
+	// numbered reports that PyTorch 2.14 or newer wrote the file. Since 2.13, among free blocks of equal size the
+	// allocator takes the one in the oldest segment, but files of 2.13 lack the mark.
 	numbered bool
 	pooled   bool // events have pools: PyTorch 2.12 or newer
 	hosts    int  // events of pinned memory, not replayed

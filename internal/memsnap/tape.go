@@ -75,7 +75,7 @@ func (t *recordedDriver) Shrink(segment int, offset, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser: the private pool whose memory the recording returns next.
+// Released implements pool.Releaser. It returns the private pool whose memory the recording returns next.
 func (t *recordedDriver) Released() (in int, ok bool) {
 	if t.at >= t.r.Events() || t.asked == t.at+1 {
 		return 0, false

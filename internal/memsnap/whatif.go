@@ -14,10 +14,10 @@ type WhatIf struct {
 	DriverAllocs  int   `json:"driver_allocs"`
 	DriverFrees   int   `json:"driver_frees"`
 	Retries       int   `json:"retries"` // requests before which cached memory was returned
-	// Exact: the recording is complete and nothing missing in it affects the result.
+	// Exact reports that the recording is complete, and that nothing missing in it affects the result.
 	Exact bool `json:"exact"`
-	// OOM: the request that failed in the recording, or an earlier one, also fails with this setting. It is null if none
-	// failed or the result is uncertain. Later requests are not replayed.
+	// OOM reports whether the request that failed in the recording, or an earlier one, also fails with this setting. It
+	// is null if none failed or the result is uncertain. Later requests are not replayed.
 	OOM *bool `json:"oom"`
 
 	advice bool // a setting, not a change to the program
@@ -92,7 +92,8 @@ type settingReplayer struct {
 	limit   int64
 }
 
-// replayAll replays a setting under every relevant address policy and initial state. whole: the budget sufficed.
+// replayAll replays a setting under every relevant address policy and initial state. failed reports that a request was
+// refused, whole that the budget sufficed.
 func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool, err error) {
 	first := true
 	for _, packed := range []bool{true, false} {
@@ -135,8 +136,8 @@ func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool)
 	return WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, LeastReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries, advice: a.advice}, failed, s.Ties, whole, err
 }
 
-// replay repeats the requests up to and including event last. failed: a request was refused. whole: the budget
-// sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
+// replay repeats the requests up to and including event last. failed reports that a request was refused, whole that
+// the budget sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
 func (m *model) replay(b *budget, l *simulatedDriver, last int, packed bool) (failed, whole bool, err error) {
 	if !packed {
 		m.adoptBeginning(m.r.findBeginning(), l.adoptSegment)

@@ -16,7 +16,7 @@ import (
 // Irregular is the error for a found file that is not regular. Reading it might never end, or affect a device.
 type Irregular struct{ Kind string } // "a named pipe"
 
-// Error names the kind of file.
+// Error states the kind of file.
 func (e *Irregular) Error() string { return "it is " + e.Kind + " and no regular file" }
 
 func checkMode(mode fs.FileMode) error {
@@ -82,7 +82,7 @@ type Folder struct {
 // Entries is the memory budget for the names of listings.
 type Entries struct{ left atomic.Int64 }
 
-// NewEntries returns the budget of one listing.
+// NewEntries returns the memory budget for the names of one listing.
 func NewEntries() *Entries {
 	e := &Entries{}
 	e.left.Store(DocumentMemory() / entryMemory)

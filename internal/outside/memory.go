@@ -18,8 +18,9 @@ const (
 	traceMemory    = 2 << 30
 )
 
-// Shares of the limit in 512ths: the text, which exists twice while it grows, and the decoded data, which exist
-// together with the text. The rest is for the program and garbage. A second of the shortest steps takes two megabytes.
+// Parts of the memory limit, in 512ths, for the text, which exists twice while it grows, and for the decoded data,
+// which exist together with the text. The rest is for the program and garbage. A run with the shortest steps takes two
+// megabytes per second of its measurement.
 const (
 	whole       = 512
 	textPart    = 80

@@ -170,7 +170,7 @@ func (c *limitedReader) markDamage(err error) error {
 
 type damage struct{ err error }
 
-// Error returns the decompressor's text, or that the data end too early.
+// Error returns the decompressor's error text, or a text that the data end too early.
 func (d *damage) Error() string {
 	if errors.Is(d.err, io.ErrUnexpectedEOF) {
 		return "the compressed data ends too early"

@@ -84,7 +84,8 @@ func MkdirTemp(dir, prefix string) (string, error) {
 	return made, os.Mkdir(made, 0o700)
 }
 
-// Of returns the process that created a file of this name; false for another machine's name, or one without owner.
+// Of returns the process that created a file of this name; ok is false for a name from another machine, or one without
+// an owner.
 func Of(name string) (Process, bool) {
 	m := tagged.FindStringSubmatch(name)
 	if len(m) < 4 || m[1] != hostTag() {

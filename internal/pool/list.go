@@ -17,7 +17,7 @@ type list struct {
 // place is the position of a block in a list.
 type place struct{ part, at int }
 
-// find returns the first place whose block is not ordered before the key.
+// find returns the first place whose block is not ordered before the block key.
 func (l *list) find(key *Block) place {
 	i, _ := slices.BinarySearchFunc(l.parts, key, func(part []*Block, key *Block) int { return l.order(part[len(part)-1], key) })
 	if i == len(l.parts) {

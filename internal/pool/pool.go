@@ -1,7 +1,12 @@
 // Package pool simulates a caching allocator of device memory by PyTorch's rules: freed blocks stay reserved and serve
 // later requests, large blocks are split, free neighbours are joined, and whole segments are returned on request. It
-// only counts; the driver holds the memory. A position is a segment number and an offset: addresses matter only if
-// Settings.Order is ByAddress.
+// only counts; the driver holds the memory.
+//
+// A segment is memory that the driver gave at once, a block a part of a segment; an idle block serves no request. An
+// expandable segment reserves address space and gets its memory page by page: a hole is a part without memory, and to
+// back a part is to get memory for it. A position is a segment number and an offset: addresses matter only if
+// Settings.Order is ByAddress. Type Pool is the whole allocator; the argument pool of its methods is a number: 0 for
+// the default pool, others for private pools, as of CUDA graphs. The argument want is the block that a request needs.
 package pool
 
 import "fmt"

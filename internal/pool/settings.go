@@ -17,13 +17,14 @@ const (
 	oversize    = 20 << 20 // with MaxSplit: a block exceeding a large request by this much does not serve it
 )
 
-// errNoRoom: no cached memory could be returned for a request. errLimit: a request exceeds Allowed.
+// errNoRoom is the error if no cached memory could be returned for a request, errLimit if a request exceeds Allowed.
 var (
 	errNoRoom = errors.New("too little cached memory is large enough")
 	errLimit  = errors.New("the process may reserve no more")
 )
 
-// Order chooses among idle blocks of equal size: the block with the least key.
+// Order selects the key by which the allocator chooses among idle blocks of equal size: it takes the block with the
+// least key.
 type Order uint8
 
 // Keys by PyTorch version.

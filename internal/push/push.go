@@ -146,7 +146,8 @@ type message struct {
 	body  []byte
 }
 
-// sendOnce sends the message once. again: a retry may succeed; wait: the pause that the server asked for.
+// sendOnce sends the message once. again reports that a retry may succeed; wait is the pause that the server asked
+// for.
 func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
 	u := *s.url
 	u.RawQuery = m.query.Encode()

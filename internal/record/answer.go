@@ -10,7 +10,7 @@ import (
 
 // AnswerLive is the first screen while a program is recorded: how busy the GPU was that waited longest for launches.
 // Before any activity it counts the processes of h by state. It judges nothing, since only gpuprof analyze judges.
-// gone: the recording has ended; dir: the folder as the user named it.
+// gone reports that the recording has ended; dir is the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
 	ended := gone || len(live) > 0 && !slices.ContainsFunc(live, func(l Live) bool { return !l.Ended })

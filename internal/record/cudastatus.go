@@ -26,7 +26,8 @@ type CUDAProcess struct {
 	OwnNS   int64  `json:"own_ns,omitempty"` // time spent in the recorder, ns
 	// LeftOut counts the CUPTI and NVTX records that begin after the window and were cut from the file.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Lost counts missing records: dropped by CUPTI, without a buffer, unwritten, names, NVTX.
+	// Lost counts missing records by reason, in this order: dropped by CUPTI, without a buffer, not written to the file,
+	// lost names, and lost NVTX calls.
 	Lost []int64 `json:"lost,omitempty"`
 	// Aside is the reason why the recorder recorded nothing: torch, driver.
 	Aside  string      `json:"aside,omitempty"`

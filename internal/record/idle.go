@@ -132,7 +132,7 @@ func writeControl(dir, state string) error {
 	return nil
 }
 
-// recordings lists a folder's recordings that are still written or not yet renamed to traces.
+// recordings lists the CUDA recordings in a folder: those still being written, and those not yet renamed to traces.
 func recordings(dir string) []string {
 	return outside.Dir(dir).Glob("cuda-*.gpt")
 }

@@ -13,7 +13,8 @@ type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
 	AfterS  float64 `json:"after_s"`
-	// Ratio is a recorded step's time over a bare step's, the steps before and after weighted equally; 0 if unknown.
+	// Ratio is the time of a recorded step divided by the time of a step without recording, for which the means before
+	// and after the recording count equally; 0 if unknown.
 	Ratio float64 `json:"ratio"`
 	// Uneven marks that the steps before and after differ in pace, so that there is no Ratio.
 	Uneven  bool    `json:"uneven,omitempty"`
@@ -26,7 +27,8 @@ const fewest = 3
 // pace is the largest ratio between the step times before and after the recording for which Ratio is given.
 const pace = 1.5
 
-// overheadOf returns nil for a process without timed steps.
+// overheadOf compares the step times of a process before, during and after its recording; nil if no recorded step was
+// timed.
 func overheadOf(p *Process) *Overhead {
 	if len(p.During) == 0 {
 		return nil

@@ -148,7 +148,7 @@ func (r *Result) addHook(o *Options, h *Hook) {
 	r.Traces = existingFiles(r.Traces)
 }
 
-// existingFiles drops missing, empty and repeated files.
+// existingFiles returns the given files without missing, empty and repeated ones.
 func existingFiles(paths []string) []string {
 	out := []string{}
 	seen := map[string]bool{}
@@ -161,7 +161,8 @@ func existingFiles(paths []string) []string {
 	return out
 }
 
-// removePartial removes traces that a killed process left incomplete, by the names that the hook and Kineto use.
+// removePartial removes the traces and memory snapshots that a killed process left incomplete, by the names that the
+// hook and Kineto use.
 func removePartial(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
 		for _, p := range outside.Dir(dir).Glob(pattern) {

@@ -57,7 +57,7 @@ func (c clocks) hostClocks() []model.HostClocks {
 	return out
 }
 
-// frame is [file, function, line, expression, library].
+// frame is stored as the list [file, function, line, expression, library].
 type frame model.HostFrame
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -58,7 +58,8 @@ const (
 	treeTracks
 )
 
-// startTree samples pid and its descendants. It notes the Python processes whose environment lacks the folder hook.
+// startTree starts to sample process pid and its descendants. It notes the Python processes whose PYTHONPATH lacks
+// hook, the folder of the Python hook.
 func startTree(ctx context.Context, pid int, hook string) *tree {
 	t := &tree{
 		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),

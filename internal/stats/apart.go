@@ -8,9 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// KeepApart returns the run as if stage events had been kept out of the timing passes: the bare step becomes its
-// step, and the measured step its probed step. Throughput and order then cover the bare blocks, and the exposed
-// times add up to the probed step. ok is false if the run has no bare samples, or they do not match its order.
+// KeepApart returns the run as if the step had been timed without stage events. The step measured without them
+// (BareStep) becomes Step, and the step measured with them becomes ProbedStep, to which the exposed times add up.
+// Throughput and Order then cover only the blocks without stage events. ok is false if the run is already so, or lacks
+// bare samples or a throughput, or if its samples do not match its Order.
 func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	if run.ProbedStep != nil || run.Step == nil || run.BareStep == nil || run.Throughput == nil {
 		return nil, false

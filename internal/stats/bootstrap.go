@@ -33,7 +33,8 @@ type Bootstrap struct {
 // 1/sqrt(2 poolSize) = 1.1 % to the standard error, less than the 1.6 % of 2,000 draws.
 const poolSize = 1 << 12
 
-// mostPools limits the number of pools, 32 KiB each, for processes with many different numbers of samples.
+// mostPools limits the number of rankPools, 32 KiB each. There is one for each number of samples, and processes may
+// have many different numbers.
 const mostPools = 256
 
 // rankPool holds the ranks of the middle one or two samples of each resample.
@@ -190,7 +191,7 @@ func (bs *Bootstrap) poolFor(n int) *rankPool {
 		p[i][0] = rank(u)
 		p[i][1] = p[i][0]
 		if n%2 == 0 {
-			// Given U_(m), the next one is the smallest of n-m uniforms above it.
+			// Given u = U_(m), the next order statistic is the smallest of n-m uniform variables above u.
 			p[i][1] = rank(1 - (1-u)*math.Pow(rng.Float64(), 1/float64(n-m)))
 		}
 	}

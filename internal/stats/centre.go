@@ -22,8 +22,9 @@ var (
 )
 
 const (
-	// sharper: trimmed means replace medians if the blocks' scatter by trimmed means is below this share of their scatter
-	// by medians, which jump between two levels of samples. In independent normal noise the share is 0.82.
+	// sharper: trimmed means replace medians if they make the ratios of the blocks scatter by less than this share of
+	// the scatter with medians, which may jump between two levels of samples. In independent normal noise the share is
+	// 0.82.
 	sharper = 0.7
 	// mostTicks is the largest number of different values that count as coarse clock ticks.
 	mostTicks = 10
@@ -37,8 +38,8 @@ func (c centre) logCentres(runs [][]float64) []float64 {
 	return out
 }
 
-// hasClockTicks reports whether the samples come from a clock with ticks larger than slack, a logarithm: few
-// different values, far apart, each several times.
+// hasClockTicks reports whether the samples come from a clock whose ticks are larger than slack (of the logarithm):
+// few different values, far apart, each several times.
 func hasClockTicks(runs [][]float64, slack float64) bool {
 	all := slices.Sorted(slices.Values(slices.Concat(runs...)))
 	values := slices.Compact(slices.Clone(all))
@@ -53,8 +54,8 @@ func hasClockTicks(runs [][]float64, slack float64) bool {
 	return true
 }
 
-// hasTwoLevels reports whether in at least half of the processes the samples have two levels further apart than
-// slack, a logarithm: for example a clock frequency that is low for a part of the process.
+// hasTwoLevels reports whether the samples of at least half of the processes have two levels further apart than slack
+// (of the logarithm), for example because the clock frequency is low for a part of the process.
 func hasTwoLevels(runs [][]float64, slack float64) bool {
 	found := 0
 	for _, r := range runs {

@@ -50,10 +50,12 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks takes the samples of both sides; arguments and ok are as for Bootstrap.PairedBlocks. A process counts
-// by the median of its samples. It counts by their mean if the clock's ticks exceed slack, a logarithm, so that the
-// median is a tick. It counts by their trimmed mean if the samples of most processes have two levels, or if trimmed
-// means make the blocks' ratios scatter less (sharper). The choice depends on the scatter of the figures alone.
+// NewBlocks pairs the samples of both sides into blocks; arguments and ok are as for Bootstrap.PairedBlocks. It also
+// chooses the value by which a process counts, normally the median of its samples. With a coarse clock, whose ticks
+// differ by more than slack (of the logarithm), it is the mean, because a median could only be a tick. It is the
+// trimmed mean if the samples of at least half of the processes have two levels, or if the ratios of the blocks then
+// scatter clearly less (see sharper). If a block is aligned, it is always the median. Which side is faster has no
+// influence on the choice.
 func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
 	if len(a) != len(b) || len(a) < 2 {
 		return nil, false
@@ -90,7 +92,7 @@ func (x *Blocks) blockRatios() []float64 {
 	return out
 }
 
-// TakesTurns reports whether the processes of a block ran at the same time.
+// TakesTurns reports whether the two processes of some block ran at the same time, in turns.
 func (x *Blocks) TakesTurns() bool { return slices.Contains(x.aligned, true) }
 
 // Deviations returns the deviations of the processes' log medians from the median of their side.
@@ -99,7 +101,7 @@ func (x *Blocks) Deviations() [2][]float64 {
 }
 
 // Noise estimates the noise of the blocks and chooses the rule for it. It uses only deviations from the medians of
-// each side and of the ratios, so that scaling one side has no effect. Deviations up to slack, a logarithm, are
+// each side and of the ratios, so that scaling one side has no effect. Deviations up to slack (of the logarithm) are
 // never outliers.
 func (x *Blocks) Noise(slack float64) Noise {
 	ofBlocks := deviations(x.Ratios)
@@ -114,14 +116,15 @@ func (x *Blocks) Noise(slack float64) Noise {
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:
-		// A block is an outlier if at least one of its processes is: 1 - paired = (1 - slow)^2.
+		// paired is the share of outliers among blocks. A block is an outlier if at least one of its processes is, so for
+		// the share slow among processes 1 - paired = (1 - slow)^2.
 		return Noise{blocks, 1 - math.Sqrt(1-paired), PairRanks}
 	}
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}
 }
 
-// Estimate estimates the change of b against a by a rule. The error of the mean is from the bootstrap, or, with
-// centres other than medians, Student's, which includes the scatter of samples.
+// Estimate estimates the change of b against a by a rule. With medians the error of the mean is from the bootstrap.
+// With other centres it is Student's over the blocks, which includes the scatter of samples.
 func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
 	switch rule {
 	case PairRanks:

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Reports display these values of samples, in addition to the summaries of a document, and compute no others.
+// Reports display these values, computed from samples, in addition to the summaries of a document. They compute no
+// others.
 
 // Medians returns the median of each run's finite samples; NaN for a run without any.
 func Medians(runs ...[]float64) []float64 {

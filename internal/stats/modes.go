@@ -12,15 +12,15 @@ type Modes struct {
 }
 
 const (
-	// fewestInMode and leastShare are the least number and share of processes of a mode.
+	// A mode has at least fewestInMode processes, and at least the share leastShare of all processes.
 	fewestInMode = 3
 	leastShare   = 0.2
 	// modesApart is the least distance between the modes, in multiples of either's range.
 	modesApart = 4
 )
 
-// FindModes splits the log medians of processes at the widest gap, and reports whether both parts are modes. Each
-// part needs the least number and share of processes, and the distance between them must exceed slack, a logarithm,
+// FindModes splits the log medians of processes at the widest gap, and reports whether both parts are modes. Each part
+// needs the least number and share of processes, and the distance between them must exceed slack (of the logarithm)
 // and modesApart times the range of either. Single slow processes form no mode.
 func FindModes(logs []float64, slack float64) (m Modes, ok bool) {
 	s := slices.Sorted(slices.Values(logs))

@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// mostAlike is the largest correlation that is used, and leastEffective the least effective number of runs.
+	// mostAlike is the largest correlation that is used; a larger one counts as mostAlike. leastEffective is the least
+	// effective number of runs.
 	mostAlike      = 0.95
 	leastEffective = 1.2
 )

@@ -32,9 +32,10 @@ func (t *rankTest) newEffect() Effect {
 	return e
 }
 
-// pNotAbove returns the p-value of "the shift is at most bound". A value equal to the bound counts as not above it,
-// so that ties do not weaken the test. The p-value is averaged over the unobserved shift (confidence distributions
-// of independent parts: Singh, Xie and Strawderman, Ann. Statist. 33, 2005).
+// pNotAbove returns the p-value of the hypothesis that the shift between the sides is at most bound. A difference
+// equal to bound counts as not above it, so that ties do not weaken the test. If one whole side may have a further,
+// unobserved shift (Unsettled), the p-value is the mean over its distribution (confidence distributions of independent
+// parts: Singh, Xie and Strawderman, Ann. Statist. 33, 2005).
 func (t *rankTest) pNotAbove(bound float64) (p float64) {
 	if t.shift == nil {
 		return t.exactPNotAbove(bound)
@@ -127,7 +128,7 @@ func (t *rankTest) quantile(level float64) float64 {
 	return t.values[c]
 }
 
-// negate swaps the sides.
+// negate returns the test with the sides swapped.
 func (t *rankTest) negate() *rankTest {
 	if t == nil {
 		return nil

@@ -119,9 +119,9 @@ func normalDeviate(nu, t float64) float64 {
 	return math.Sqrt(y) * (1 + correction/b)
 }
 
-// betaTail returns the regularized incomplete beta function I_x(a, b) from the logarithms of x and 1-x; one of a
-// and b is 1/2 and the other is half. It evaluates a continued fraction (Abramowitz and Stegun 26.5.8, by Lentz's
-// method), which converges for x < (a+1)/(a+b+2).
+// betaTail returns the regularized incomplete beta function I_x(a, b) from the logarithms of x and 1-x. One of a and b
+// is 1/2, and the other equals the argument half. It evaluates a continued fraction (Abramowitz and Stegun 26.5.8, by
+// Lentz's method), which converges for x < (a+1)/(a+b+2).
 func betaTail(a, b, half, logX, logY float64) float64 {
 	const tiny = 1e-300
 	x := math.Exp(logX)

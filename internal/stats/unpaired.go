@@ -61,8 +61,8 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 }
 
 // sessionMeans returns the mean over sessions of their means, the variance of that mean from the pooled variance of
-// the runs, and its degrees of freedom. The first session is list first of alike. The sample variance of correlated
-// runs is too small: E s^2 = sigma^2 (1 - 1/n') n/(n-1).
+// the runs, and its degrees of freedom. Session i has the correlation of list first+i in alike. The sample variance of
+// n correlated runs is too small, and is corrected: with n' effective runs, E s^2 = sigma^2 (1 - 1/n') n/(n-1).
 func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance, nu float64) {
 	var squares, free, inverse float64
 	m := float64(len(sessions))

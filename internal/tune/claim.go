@@ -23,9 +23,9 @@ const (
 // Promise is a claim of a tuning guide to compare with a measured speedup.
 type Promise struct {
 	ID, Guide, Claim, Figure string
-	// Speedup is the least promised ratio; 0 if the guide gives no figure for time.
+	// Speedup is the least speedup that the tuning guide promises, such as 1.2; 0 if it gives no figure for time.
 	Speedup float64
-	// Placebo: the setting should have no effect. Null: both sides are equal.
+	// Placebo marks a claim that its setting has no effect, Null a comparison of two equal sides.
 	Placebo, Null bool
 }
 
@@ -34,7 +34,8 @@ const claimMargin = 0.02
 
 const moreTime = "; give more time with --budget"
 
-// Judge compares a speedup's interval with the promise. No effect is a verdict only if the interval excludes one.
+// Judge compares the interval of a measured speedup with the promise. "No effect" is a verdict only if the interval is
+// within claimMargin of 1.
 func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	want := p.Speedup
 	switch {
@@ -63,7 +64,7 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises", want) + moreTime
 }
 
-// ClaimTone grades a claim's verdict for display in terminal, page and comment.
+// ClaimTone returns how good a claim's verdict is, for its colour in terminal, page and comment.
 func ClaimTone(verdict string) gpuprof.Tone {
 	switch verdict {
 	case ClaimConfirmed:

@@ -21,7 +21,7 @@ type Program struct {
 	Device  string  `json:"device,omitempty"` // kind of device that holds the parameters: "cpu", "cuda"
 	Threads int     `json:"threads,omitempty"`
 	CPUs    int     `json:"cpus"`
-	// Copied: the runs used a copy of the working folder. Otherwise they wrote into it.
+	// Copied reports that the runs used a copy of the working folder. Otherwise they wrote into it.
 	Copied bool `json:"copied"`
 	// Losses is the agreement between runs of the unchanged program.
 	Losses LossCheck `json:"losses"`
@@ -152,7 +152,7 @@ type Optimizer struct {
 	Sparse  bool   `json:"sparse"`
 }
 
-// Same grades the agreement between the losses of two trainings.
+// Same is the degree to which the losses of two trainings agree.
 type Same string
 
 // The values of Same.
@@ -168,7 +168,8 @@ const (
 type LossCheck struct {
 	Verdict  Same `json:"verdict,omitempty"`
 	Compared int  `json:"compared"` // number of values
-	// Deviation is the largest difference over the size of the first loss; -1 if a loss is not finite.
+	// Deviation is the largest difference between losses of the same step, divided by the size of the first loss; -1 if
+	// a loss is unreadable, or if two losses differ of which one is not finite.
 	Deviation float64 `json:"deviation"`
 }
 

@@ -22,7 +22,7 @@ const (
 	Throughput Goal = "throughput"
 	Energy     Goal = "energy"
 	Memory     Goal = "memory"
-	// Latency is p99 of scheduled requests at a fixed rate.
+	// Latency is the 99th percentile of the latency of requests that are sent at a fixed rate.
 	Latency Goal = "latency"
 )
 
@@ -311,7 +311,8 @@ func Decode(b []byte, name string) (*Result, error) {
 	return r, nil
 }
 
-// before2 converts a result of schema 1, without conclusion and perhaps with an unconfirmed recommendation.
+// before2 converts a result of schema 1 to the present schema: it has no conclusion, and its recommendation may be
+// unconfirmed.
 func (r *Result) before2() {
 	rec := r.Recommended
 	if rec == nil {

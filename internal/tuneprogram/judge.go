@@ -33,7 +33,7 @@ type pair struct {
 	tunedFirst  bool
 }
 
-// logGain is the natural logarithm of the speedup: positive if the tuned program was faster.
+// logGain returns the natural logarithm of the speedup: positive if the tuned program was faster.
 func (p pair) logGain() float64 { return math.Log(p.base.Cost / p.tuned.Cost) }
 
 func gainsOf(pairs []pair) []float64 {

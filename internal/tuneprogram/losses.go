@@ -7,9 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// lossDeviation returns the largest difference between two lists of losses, relative to the first loss, and the
-// number of compared losses. Relative to each loss, losses near zero would deviate too much. dev is -1 if a loss is
-// not a number, or finite in one list only.
+// lossDeviation returns the largest difference between two lists of losses, relative to the first loss, and the number
+// of compared losses. Relative to each loss, losses near zero would deviate too much. dev is -1 if a loss is not a
+// number, or if two losses differ of which one is not finite.
 func lossDeviation(a, b []string) (dev float64, compared int) {
 	n := min(len(a), len(b))
 	scale := 0.0

@@ -35,7 +35,7 @@ func listOffers(h *tune.HookReport, cpus int) []offer {
 	return append(out, offerModels(&h.Seen, gpu)...)
 }
 
-// offerUnless returns the setting as an offer, or as left out with the reason if holds is false.
+// offerUnless returns the setting s as an offer. If holds is false, the offer has the reason why s is left out.
 func offerUnless(holds bool, reason string, s Setting) offer {
 	if holds {
 		reason = ""

@@ -47,7 +47,7 @@ type Command struct {
 	Args   []string          // with {NAME} for the values of --try
 	Start  map[string]string // values of {NAME} in the unchanged program
 	Folder *Folder           // copy to run in; nil: the current folder
-	// Whole: the hook sees no steps of the program, so it runs to its end and the whole process is timed.
+	// Whole is set if the hook sees no steps of the program: it then runs to its end, and the whole process is timed.
 	Whole bool
 }
 

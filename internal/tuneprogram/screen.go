@@ -170,7 +170,7 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 // lossRuns is the number of runs of the unchanged program from which the deviation of its losses is taken.
 const lossRuns = 4
 
-// tookHold returns the reason why a setting did not take effect in a run; "" if it did.
+// tookHold returns the reason why a setting did not take effect in a run; "" if it took effect or this is unknown.
 func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	if len(s.Hook) == 0 || r.Hook == nil {
 		return ""

@@ -84,7 +84,8 @@ type engine struct {
 type row struct {
 	Setting
 	gains []float64 // natural logarithms of the speedups
-	// switched: gains come from blocks within one process. undecided: the blocks show a gain that may be noise.
+	// switched marks that the gains come from blocks within one process, undecided that these blocks show a gain that
+	// may be noise.
 	switched, undecided bool
 	cpu                 []float64 // natural logarithms of the CPU time ratios, tuned over base
 	memory              []int64

@@ -49,7 +49,8 @@ func (c Cells) Key() string {
 	return key
 }
 
-// countSteps returns the steps of all blocks, stepsOfBlock the steps of one block with every setting.
+// countSteps returns the number of steps of all blocks, and stepsOfBlock that of one block, which has every setting
+// once.
 func (c Cells) countSteps() int   { return c.Blocks * c.stepsOfBlock() }
 func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
 

@@ -73,7 +73,7 @@ func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpu
 	return out, warnings, nil
 }
 
-// fitting is a session and the fingerprint of its run.
+// fitting is a session with the fingerprint of its run, which selects the session's file.
 type fitting struct {
 	Fingerprint
 	session Session

@@ -65,7 +65,7 @@ func dataDir(getenv func(string) string, system string) (dir, variable string) {
 type Store struct {
 	dir  string
 	lock locker
-	// between, if set, is a test hook that runs between reading, writing and replacing a file.
+	// between, if set, is a hook for tests. It runs after a file was read and before it is replaced.
 	between func()
 }
 
@@ -226,7 +226,7 @@ func (s *Store) removeFile(name, want string) (string, error) {
 	return file, nil
 }
 
-// ErrNone marks Find's error if no baseline matches.
+// ErrNone is part of the error of Find if no baseline matches.
 var ErrNone = errors.New("no baseline fits")
 
 // Find returns the baseline of a fingerprint. Without one it returns ErrUsage and ErrNone, with the differences of

@@ -46,7 +46,7 @@ func isBMF(d jsonValue) bool {
 	return true
 }
 
-// everyMember reports whether all members of an object pass and none has a name in not.
+// everyMember reports whether the function pass accepts all members of an object, and none has a name of the list not.
 func everyMember(object []byte, pass func(value []byte) bool, not ...string) bool {
 	all := true
 	document.JSONMembers(object, func(key string, value []byte) bool {

@@ -173,7 +173,8 @@ func (f *goFile) parseLines() *parsed {
 // goCounts are units of counters.
 var goCounts = map[string]bool{"allocs/op": true, "launches/op": true, "sync-points/op": true, "bytes-h2d-pageable/op": true, "allocations/op": true}
 
-// goUnit returns gpuprof's spelling of a unit: device-sec/op is a time in seconds too.
+// goUnit returns gpuprof's spelling of a unit. A unit that ends in sec/op, such as device-sec/op, is a time in
+// seconds.
 func goUnit(unit string) string {
 	if strings.HasSuffix(unit, "sec/op") {
 		return "s"

@@ -115,7 +115,7 @@ const (
 	seriesBytes = 512
 )
 
-// readGoogleRow adds one row's figures to once, each as a list of one value.
+// readGoogleRow adds the figures of one row to the results once, each as a list of one value.
 func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 	name := row.benchmarkName()
 	switch {

@@ -106,7 +106,7 @@ func (p *parsed) merge(o *parsed) {
 	p.tool = cmp.Or(p.tool, o.tool)
 }
 
-// settleCounts decides which counts compare exactly; all runs must have been added.
+// settleCounts decides which counts are compared exactly. It needs all runs, so it is called after the last was added.
 func (p *parsed) settleCounts() {
 	for _, s := range p.series {
 		s.guessed = !s.exact && s.counts && s.isSteady()

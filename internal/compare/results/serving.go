@@ -93,7 +93,7 @@ func firstText(d jsonValue, keys ...string) string {
 	return ""
 }
 
-// servingFigure adds one figure as a run; it skips a missing or null figure.
+// servingFigure adds one figure as a run; it skips a figure that is missing or null.
 func (p *parsed) servingFigure(name, unit string, scale float64, is direction, raw json.RawMessage) error {
 	if raw == nil || string(raw) == "null" {
 		return nil

@@ -83,7 +83,8 @@ func kindOfOne(d jsonValue) string {
 	return ""
 }
 
-// foreign lists the JSON formats of other programs with test and reader; the first matching test decides.
+// foreign lists the JSON formats of other programs, each with a test and a reader; the first test that accepts a file
+// decides.
 var foreign = []struct {
 	format string
 	is     func(jsonValue) bool
@@ -181,7 +182,8 @@ func readForeign(docs []jsonValue, kind, name string, read reader) (*content, er
 	return finishContent(all, name)
 }
 
-// readOne reads a document by the first matching row of its format; a format may have two kinds of documents.
+// readOne reads a document with the first entry of foreign that has its format and whose test accepts it; GitHub's
+// format has two kinds of documents.
 func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
 	for _, f := range foreign {
 		if f.format == kind && f.is(d) {

@@ -43,7 +43,8 @@ func countTrace(x *analyze.Index) *traceCount {
 	return c
 }
 
-// add adds n to a counter in the step of a time; host is the event whose call site counts, -1 if unknown.
+// add adds n to a counter in the step that contains the time at. host is the event whose call site is counted, -1 if
+// unknown.
 func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64) {
 	step := 0
 	if len(c.begin) > 0 {
@@ -276,9 +277,9 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 	return r
 }
 
-// FromAnalysis returns the step times and counters of an analysis without its trace. Counters are totals over all
-// steps divided by their number, which need not be whole; FromIndexes counts every step. The findings give the call
-// sites.
+// FromAnalysis returns the step times and counters of an analysis without its trace. A counter is the total of all
+// steps divided by the number of steps, so it need not be a whole number; FromIndexes instead counts each step. The
+// call sites come from the findings.
 func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
@@ -314,7 +315,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	return r, nil
 }
 
-// itemReads returns the number of single values read per step, as the finding of that rule states it.
+// itemReads returns the number of single values read per step, as the finding of the rule about item() states it.
 func itemReads(a *analyze.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {

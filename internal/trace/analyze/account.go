@@ -28,7 +28,8 @@ type DeviceTime struct {
 	Classes map[model.Class]int64
 	Kernels int
 	Linked  int // kernels whose launch is known
-	// Lead is the wait from the start of the first step to the first operation, divided by state.
+	// Lead divides the wait from the start of the first step to the device's first operation into starved, queued and
+	// unknown time.
 	Lead Waits
 	// Worked is the time from the start of the first operation to the end of the last one.
 	Worked model.Span
@@ -112,7 +113,8 @@ func (x *Index) accountDevices() {
 	}
 }
 
-// warnNoDevice adds a warning that no device operation was recorded or, with launches, that the kernels are lost.
+// warnNoDevice adds a warning that no device operation was recorded. If launches were recorded, the warning is that
+// their kernels are lost.
 func (x *Index) warnNoDevice() {
 	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
@@ -205,7 +207,8 @@ func (d *DeviceTime) mergeKinds(x *Index) {
 	}
 }
 
-// Union returns the time in which some operation that ok accepts runs. ok gets indexes into Ops and Trace.GPU.
+// Union returns the time in which some operation that ok accepts runs. The parameter k of ok is an index into d.Ops, i
+// one into t.GPU.
 func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.Spans {
 	var s spanBuilder
 	for pass := range 2 {
@@ -308,7 +311,8 @@ func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	return pick
 }
 
-// Ranks of overlapping operations: the lowest rank counts, and within it the operation that began first.
+// Ranks of operations that overlap: their time counts for the lowest rank, and within a rank for the operation that
+// began first. See sweepClasses.
 const (
 	rankCompute = iota
 	rankComm

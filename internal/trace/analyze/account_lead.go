@@ -21,7 +21,8 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// accountLead divides the time between from and the first operation into starved, queued and unknown time.
+// accountLead divides the time from the argument from to the device's first operation into starved, queued and unknown
+// time.
 func (d *DeviceTime) accountLead(t *model.Trace, from int64) {
 	to := d.Worked.Start
 	if from >= to {

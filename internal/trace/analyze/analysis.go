@@ -143,7 +143,7 @@ type DeviceAccount struct {
 	// Utilisation is the share of the time from the first step to the last device operation in which a kernel runs.
 	Utilisation float64               `json:"utilisation"`
 	Classes     map[model.Class]int64 `json:"classes"`
-	// Step divides the device's time in the mean step of its input.
+	// Step divides the device's time in the mean step of the trace that contains the device.
 	Step Parts `json:"step"`
 }
 
@@ -221,15 +221,16 @@ type Found struct {
 	Device int          // index into Trace.Devices, -1 none
 	// First sorts the finding before larger ones, because it is their cause.
 	First bool
-	// AnyProgram: the change is the same for every kind of program.
+	// AnyProgram reports that the advised change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice identify the rank that causes the wait and is charged with it.
+	// ByInput and ByDevice are the input and the device of the rank that the others wait for, and which is charged with
+	// the wait.
 	ByInput, ByDevice int
 	reduced           bool
-	rare              int64 // RareShare of the steady time, ns: sorts the finding among claims
+	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
 }
 
-// Comparison is two analyses of one program, before and after a change.
+// Comparison compares two analyses of one program, before and after a change.
 type Comparison struct {
 	gpuprof.Head
 	Old       *Analysis       `json:"old"`
@@ -239,7 +240,8 @@ type Comparison struct {
 	Classes   []Change        `json:"classes"`   // classes of the step, largest change first
 	Operators []Change        `json:"operators"` //
 	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
-	// Bounds compares operators with equal shapes on both sides with their bounds, largest change first.
+	// Bounds compares the times of operators with equal shapes on both sides with their bounds; the largest change is
+	// first.
 	Bounds   []BoundChange     `json:"bounds,omitempty"`
 	Findings []FindingChange   `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`

@@ -55,14 +55,14 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
 }
 
-// isBusy reports whether the devices are busy nearly all the time, and a finding claims the little time in which they
-// are not: what bounds the program is their work.
+// isBusy reports whether the devices are busy nearly all the time and a finding claims only the little idle time. The
+// program is then bound by the work of the devices, and not by the cause that the finding names.
 func (a *Analysis) isBusy(f *gpuprof.Finding) bool {
 	return float64(a.idleNS()) < busyIdle*float64(a.Step.NS) && 2*idlePart(f) > f.StepNS && f.Share < highShare
 }
 
-// busyIdle is the share of idle time below which a device counts as busy, and highShare the claim that is worth a
-// verdict all the same.
+// A device counts as busy if it is idle for less than busyIdle of the step. A claim of idle time of highShare of the
+// step or more is worth a verdict all the same.
 const busyIdle, highShare = 0.1, 0.1
 
 // mainFinding returns the first finding that saves time; nil without one, or if the recording is not steady work.
@@ -77,8 +77,8 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 // mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
 const mostDecodeIdle = 0.2
 
-// decodeFinding returns the finding of decode-bytes, that reading the weights bounds decode; nil without one, or if
-// the device idles for more than mostDecodeIdle of the step.
+// decodeFinding returns the finding of rule decode-bytes, by which reading the weights bounds decode; nil without one,
+// or if the device idles for more than mostDecodeIdle of the step.
 func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
 	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {
@@ -244,8 +244,8 @@ func (a *Analysis) recorderText() string {
 	return upperFirst(strings.TrimSuffix(text, ".")) + "."
 }
 
-// rankOfMessage ranks a recorder's message by what it explains of a device that is missing: an unsupported driver or
-// a refused permission is a cause, lost events are a symptom; 0 for other messages.
+// rankOfMessage ranks a recorder's message by how well it explains that no device was recorded: an unsupported driver
+// or a refused permission is a cause, lost events are a symptom; 0 for other messages.
 func rankOfMessage(w gpuprof.Warning) int {
 	if w.Code != "nsys" && w.Code != "dropped-events" {
 		return 0
@@ -313,7 +313,7 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	return a
 }
 
-// causeOf returns the cause of a rule as a clause; for a rule that this version lacks, the id of the rule.
+// causeOf returns the cause that a rule finds, as a clause; the rule's id if this version of gpuprof lacks the rule.
 func causeOf(id string) string {
 	for _, r := range gpuprof.Rules() {
 		if r.ID == id && r.Cause != "" {
@@ -330,7 +330,7 @@ func shortCause(id string) string {
 	return strings.ReplaceAll(id, "-", " ")
 }
 
-// shortCauses holds the names of causes in verdicts, for rules whose id is no term of the field.
+// shortCauses maps rules whose id is no term of the field to the name of their cause in verdicts.
 func shortCauses() map[string]string {
 	return map[string]string{
 		gpuprof.RuleItem: "single values read", gpuprof.RuleExplicitSync: "explicit waits", gpuprof.RuleHiddenSync: "hidden waits",

@@ -65,7 +65,7 @@ func (c *Comparison) ratios() (ratio, low, high float64) {
 	return now / old, low, high
 }
 
-// changeSentence returns "The mean step is 14.7 ms, was 27.0 ms: -45.6 % (95 % …)", followed by more.
+// changeSentence returns "The mean step is 14.7 ms, was 27.0 ms: -45.6 % (95 % …)", with the text more at its end.
 func (c *Comparison) changeSentence(more string) string {
 	ratio, low, high := c.ratios()
 	return fmt.Sprintf("The mean step is %s, was %s: %s%s.", gpuprof.FormatNS(c.StepNewNS), gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatRatioChange(ratio, low, high), more)

@@ -79,9 +79,9 @@ func (x *Index) newForwardTable() *forwardTable {
 	return f
 }
 
-// linkForward finds the operator that made each autograd node that a backward operator ran: among the forward
-// operators with the sequence number of the node, the one that began last. Earlier ones made no node; an operator that
-// makes no node carries the number of the next node.
+// linkForward finds the operator that made each autograd node that a backward operator ran. Among the forward
+// operators with the sequence number of the node, it is the one that began last: an operator that makes no node
+// carries the number of the next node, so the earlier ones made none.
 func (x *Index) linkForward() {
 	t := x.T
 	nodes := x.newForwardTable()

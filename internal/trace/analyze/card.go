@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Recording describes the recorded program and the quality of the recording. It is complete before any rule runs.
+// Recording describes the recorded program and the quality of the recording. It is filled before any rule runs.
 type Recording struct {
 	Program  Program `json:"program"`          // framework or language of the program
 	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
@@ -23,7 +23,8 @@ type Recording struct {
 	BeforeNS   int64   `json:"before_ns,omitempty"`
 	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
-	// Refused lists step sources that were rejected because their steps cover too little of the devices' work.
+	// Refused lists the sources of steps, such as the ranges of one name, that were rejected because their steps cover
+	// too little of the devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the description in one sentence
 	// Settings are choices of the program that the events show, for comparison with another recording.
@@ -83,7 +84,8 @@ func (x *Index) fillRecording() {
 	r.Text = x.cardText()
 }
 
-// countKernels counts all kernels and the communication kernels. several: the kernels have several names.
+// countKernels counts all kernels and the communication kernels. several reports that the kernels have more than one
+// name.
 func (x *Index) countKernels() (kernels, comm int, several bool) {
 	var name model.NameID
 	for i := range x.T.GPU {
@@ -186,7 +188,7 @@ func (x *Index) stepBefore(at int64) int {
 	return i - 1
 }
 
-// cardText returns the line under the title of a report.
+// cardText describes the recording (Recording) in one sentence, which is the line under the title of a report.
 func (x *Index) cardText() string {
 	r := &x.Recording
 	what := string(r.Program)

@@ -54,7 +54,8 @@ type programMark struct {
 	what    string // what carries the name, for Recording.Evidence
 }
 
-// programMarks are tried in order. PyTorch is first because it calls kernels of all other programs.
+// programMarks are patterns of names by which frameworks are recognized, tried in order. PyTorch is first because it
+// calls kernels of all other frameworks.
 var programMarks = []programMark{
 	{PyTorch, lazyregexp.New(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, lazyregexp.New(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
@@ -68,8 +69,9 @@ var programMarks = []programMark{
 	{Triton, lazyregexp.New(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are name patterns that occur in one engine only. A pattern is tried only on a name that contains one of
-// words (in lower case), because a word search takes a tenth of the time of a regular expression.
+// engineMarks are name patterns, each of which occurs in the programs of one engine only. A pattern is tried only on a
+// name that contains one of the entry's words (in lower case), because searching for a word takes a tenth of the time
+// of a regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// leastNumbered is the number of operators from which on their ids tell whether a recording is a sample.
+	// leastNumbered is the least number of recorded operators whose ids can show that a recording is a sample.
 	leastNumbered = 200
-	// sampledShare is the share of the operators that a sample has at most: a part of a recording has neighbours.
+	// sampledShare: a recording is a sample only if it has less than this share of the operators that were numbered.
 	sampledShare = 0.1
 )
 
-// SampledOperators returns the number of operators in a recording, and how many their ids count. PyTorch numbers
-// operators one after the other. If less than a tenth is there, and most neighbours in the file are none in the
-// program, events were taken out: the recording is a sample, and ok is true.
+// SampledOperators returns the number of operators in a recording, and how many ids their range of ids has. PyTorch
+// numbers the operators of a program one after the other. ok is true if the recording is a sample, from which events
+// were taken out: it has less than sampledShare of the range, and most of its ids do not follow the previous id
+// directly. A part of a program's run, by contrast, has consecutive ids.
 func (x *Index) SampledOperators() (recorded int, numbered int64, ok bool) {
 	if x.T.Format != model.Kineto {
 		return 0, 0, false

@@ -20,8 +20,8 @@ const (
 	// lateInitCallNS replaces initCallNS after the first launch, for library calls that load modules and choose
 	// algorithms. It is longer because programs that allocate in their loop also make slow calls.
 	lateInitCallNS = 100_000_000 // ns
-	// leastLoadNS is the least duration of a launch that loads the code of its kernel, and loadFactor how many times as
-	// long as the median launch it is.
+	// A launch loads the code of its kernel if it takes leastLoadNS or more and loadFactor times as long as the median
+	// launch.
 	leastLoadNS, loadFactor = 1_000_000, 100
 	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
 	mostInitCalls = 2
@@ -157,9 +157,9 @@ func (x *Index) lateInit(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns the launches after the first one that load code: the first of their kernel, as long as other calls
-// that initialize, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code of every
-// kernel so, one by one, and CUDA does with CUDA_MODULE_LOADING=LAZY.
+// listLoads returns the launches after the first one that load the code of their kernel: the kernel's first launch, if
+// it takes initCallNS, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code of each
+// kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY.
 func (x *Index) listLoads(after int64) model.Spans {
 	first := map[model.NameID]int32{}
 	var lengths []int64
@@ -258,7 +258,7 @@ func (x *Index) compileSpans() model.Spans {
 	if last < 0 {
 		return model.UnionOf(out)
 	}
-	// A pause: neither the host nor a device records anything.
+	// A pause is a time in which neither the host nor a device records anything.
 	done := x.Span.Start
 	for _, s := range x.recordedBefore(last) {
 		if s.Start-done >= compileGapNS {
@@ -333,9 +333,10 @@ func (x *Index) Unjudged() bool {
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// PhasesFirst reports whether phases are the first statement about a recording without steps. They are for a program
-// with models, which runs long. Another program may run once and end: creating its context takes as long, whatever it
-// computes. There phases come first if the devices do almost nothing behind them.
+// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up and the like). It
+// does for a program with machine-learning models, which runs for long, so that its start-up is not its work. Another
+// program may run once and end, and spends about the same time on creating its CUDA context whatever it computes. Its
+// report begins with the phases only if the devices do almost nothing after them.
 func (x *Index) PhasesFirst() bool {
 	if x.Recording.Program.hasModels() {
 		return true
@@ -352,10 +353,10 @@ func (x *Index) PhasesFirst() bool {
 }
 
 const (
-	// nativeUnjudged replaces unjudged for a program that may run once and end, in C++ for example.
+	// nativeUnjudged is the value of unjudged (below) for a program that may run once and end, such as one in C++.
 	nativeUnjudged = 20
-	// leastNativeWork is the work of a device that is judged however long start-up takes, ns, if it is one part in
-	// restWork of what start-up leaves of the recording.
+	// Rules judge such a program, however long its start-up is, if a device works for leastNativeWork, ns, or more, and
+	// for at least 1/restWork of the steady part.
 	leastNativeWork, restWork = 1_000_000, 10
 )
 

@@ -22,7 +22,7 @@ type claimable struct {
 // NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]claimable{}, claimed: map[int]model.Spans{}}
-	phases := x.phaseSpans() // of a step that counts because no other step does
+	phases := x.phaseSpans() // in a step that counts because every step has phases
 	steady := x.Steady.Minus(phases)
 	for _, d := range x.Devices {
 		l.steady[d.Device] = claimable{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
@@ -48,7 +48,7 @@ func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want.And(l.x.Steady), l.steady[device].queued)
 }
 
-// Claimed returns the granted time of a device.
+// Claimed returns the time of a device that findings have claimed so far.
 func (l *Ledger) Claimed(device int) model.Spans { return l.claimed[device] }
 
 // Free returns the time of a device that ClaimHost could still grant.
@@ -56,7 +56,8 @@ func (l *Ledger) Free(device int) model.Spans {
 	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
-// grantSpans claims the part of want that is in the set of and unclaimed. It reads only spans near want, to be fast.
+// grantSpans claims the part of want that is in the set of the parameter of and that no finding has claimed yet. It
+// reads only spans near want, to be fast.
 func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
 	if len(want) == 0 {
 		return nil

@@ -87,7 +87,8 @@ type launchContext struct {
 	product   moduleKind // moduleTensorProduct or moduleConvolution, if inside such a module
 }
 
-// launchContextOf collects the context from an operator outwards, or from a launch if op is -1.
+// launchContextOf collects the context of a launch from an operator and all that enclose it; without an operator (-1),
+// from what encloses the launch.
 func (x *Index) launchContextOf(op, launch int32) launchContext {
 	s := launchContext{inner: opMeaning{class: NoClass}, outer: NoClass}
 	for h := op; h >= 0; h = x.OpAbove(h) {

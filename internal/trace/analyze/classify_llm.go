@@ -104,7 +104,8 @@ func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
 func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
 
 // classifyServing reads the requests of each step from its name. Attention kernels of steps with only prefill or only
-// decode get the class of that phase. Kernel names that other programs use too get the class they have in engines.
+// decode get the class of that phase. A kernel name that engines share with other programs gets the class that it has
+// in engines.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {
 		return

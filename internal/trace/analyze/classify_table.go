@@ -170,7 +170,7 @@ var tritonTable = []nameRule{
 	{class: ElementwiseClass, any: []string{"triton_poi_", "triton_for_"}},
 }
 
-// withoutLibrary replaces library names that contain a word of the tables.
+// withoutLibrary shortens names of libraries that contain a word of the tables, so that the word does not match them.
 var withoutLibrary = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
 
 // parseOpName classifies the name of an operator. A table word that starts with '=' matches the bare name, with or

@@ -29,7 +29,7 @@ type Collectives struct {
 	Cut   int          `json:"cut"`   // earlier steps that were left out
 	Names []string     `json:"names"` // names of kinds and groups
 
-	// Kind to After have one entry for each collective, in the order of requests.
+	// The columns from Kind to After have one entry for each collective, in the order of requests.
 	Kind  model.Column `json:"kind"`  // index into Names
 	Group model.Column `json:"group"` // index into Names
 	Seq   model.Column `json:"seq"`   // number within the group plus one, 0 unknown
@@ -109,7 +109,7 @@ type timeline struct {
 	compute model.Spans // time in which the rank works
 	other   model.Spans // communication outside calls
 	waited  func(end, next int64) bool
-	// lateEnds: the recorded end of a call may be later than the time at which the rank resumed.
+	// lateEnds reports that the recorded end of a call may be later than the time at which the rank resumed.
 	lateEnds bool
 }
 
@@ -136,7 +136,7 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-// collectivesOf returns the collectives of a device whose kind takes accepts; nil without any.
+// collectivesOf returns the collectives of a device whose kind the function takes accepts; nil if there are none.
 func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
 	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
 	told := x.T.CollectivesByCorr()
@@ -219,7 +219,8 @@ func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// collectiveCallOf describes a communication kernel; told holds the profiler's details, nil without any.
+// collectiveCallOf describes a communication kernel. The argument told has the details that the profiler recorded, nil
+// without any.
 func (x *Index) collectiveCallOf(g int32, told *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
 	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}

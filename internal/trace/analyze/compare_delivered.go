@@ -31,8 +31,8 @@ func (f *FindingChange) measureDelivered(c *Comparison) {
 	f.LowNS, f.HighNS = &low, &high
 }
 
-// StepNoise returns half of the 95 % interval of the change of the mean step, ns, from the variation of the steps on
-// both sides; ok is false with fewer than two steps on a side.
+// StepNoise returns half of the width of the 95 % interval of the change of the mean step, ns, from the variation of
+// the steps on both sides; ok is false with fewer than two steps on a side.
 func (c *Comparison) StepNoise() (half int64, ok bool) {
 	before, after := stepSums(c.Old, nil), stepSums(c.New, nil)
 	if len(before) < 2 || len(after) < 2 || !c.Comparable() {
@@ -119,8 +119,8 @@ func (s *StepTime) sumOf(parts []string) (ns int64) {
 	return ns
 }
 
-// welchHalf returns half of the 95 % interval of the difference of two means with unequal variances (Welch, Biometrika
-// 34, 1947). It uses the plain standard deviation, because one slow step moves the mean too.
+// welchHalf returns half of the width of the 95 % interval of the difference of two means with unequal variances
+// (Welch, Biometrika 34, 1947). It uses the plain standard deviation, because one slow step moves the mean too.
 func welchHalf(a, b []float64) float64 {
 	errorOf := func(x []float64) (squared, free float64) {
 		n := float64(len(x))

@@ -225,7 +225,7 @@ func (p *cutter) keepOp(gpu int) {
 	}
 }
 
-// takeCutSteps takes the steps that the cut recorded.
+// takeCutSteps makes the steps of a cut recording from the steps that were stored with the cut.
 func (x *Index) takeCutSteps() {
 	p := x.T.Cut
 	x.StepSource = p.Source

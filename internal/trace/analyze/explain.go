@@ -30,7 +30,7 @@ type WaitSum struct {
 // WaitSums maps the reason of a wait to its sums.
 type WaitSums map[string]*WaitSum
 
-// add counts one wait of ns; example is "" if the reason needs none.
+// add counts one wait of ns nanoseconds; example is "" if the reason needs none.
 func (w WaitSums) add(kind, example string, ns int64) {
 	if ns > 0 {
 		w.sum(kind, float64(ns), 1)
@@ -123,7 +123,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// claimedOf adds to by, per rule, the part of in that an input's findings claim on a device.
+// claimedOf adds to by[rule] the part of the time in that the findings of each rule claim on device d of an input.
 func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {

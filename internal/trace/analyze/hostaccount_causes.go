@@ -208,9 +208,9 @@ func mergeNeighbours(found []*causeAt) []*causeAt {
 // mostScale limits outsideScale: a larger factor means that the trace lacks operators.
 const mostScale = 2
 
-// outsideScale returns the ratio of two measurements of the time outside operators, by clocks and trace to by samples;
-// at least 1. Samples underestimate it: the sampler needs the GIL, which Python code releases only after the switch
-// interval.
+// outsideScale returns the factor between two measurements of the time outside operators: by the clocks and the trace,
+// divided by that of the stack samples; at least 1. Samples underestimate this time, because the sampler needs the
+// GIL, which Python code releases only after the switch interval.
 func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	sum := 0.0
 	for _, s := range o.outside {

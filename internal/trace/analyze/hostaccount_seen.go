@@ -62,7 +62,7 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	return o
 }
 
-// whole: without steps, a line with at least this share of the time below it is a border.
+// whole: in samples without steps, a line is a border if at least this share of all sampled time is below it.
 const whole = 0.8
 
 func (o *sampleSplit) addWholeLines() {
@@ -96,12 +96,13 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
-// noCause is the kind of frames whose time is no cause outside operators.
+// noCause is the kind of frames of the data loader and the optimizer. A stack with such a frame is not reported as a
+// cause of host time outside operators.
 const noCause = "none"
 
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// kindOfFrame returns the kind that a library frame decides for its whole stack, "" none.
+// kindOfFrame returns the kind of cause of every stack with this library frame, "" if the frame does not decide it.
 func kindOfFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })

@@ -1,8 +1,13 @@
-// Package analyze accounts for the time of a recording: the launch and operator of each
-// kernel, the steps, and where each device was busy, starved or queued. In comes a
-// model.Trace, or one per rank of a job; out goes an Index for rules and pictures, and an
-// Analysis, the document with the figures. The findings come from a function that the
+// Package analyze accounts for the time of a recording: the launch and operator of each kernel, the steps, and where
+// each device was busy, starved or queued. In comes a model.Trace, or one per rank of a job; out goes an Index for
+// rules and pictures, and an Analysis, the document with the figures. The findings come from a function that the
 // caller passes in (package rules). It imports model and document, no reader and no rule.
+//
+// An input is one trace file. The steps that count are those that are not dropped as warm-up; their windows are the
+// steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not
+// yet launched its next operation, and queued from the launch until the operation begins. A finding claims the time
+// that its change would save; a Ledger grants each time to one finding. "-1 none" means that an index is -1 if there
+// is no such thing.
 package analyze
 
 import (
@@ -26,7 +31,8 @@ type Index struct {
 	StepSource string
 	// StepLaunches is the number of launches of the median step if the order of launches gave the steps, else 0.
 	StepLaunches int
-	// Steady is the time that findings may claim: windows of the steps not dropped; without steps, Span minus notSteady.
+	// Steady is the time that findings may claim: the windows of the steps that are not dropped; without steps, Span
+	// minus notSteady.
 	Steady  model.Spans
 	Devices []*DeviceTime
 	// Main is the lane of the steps; without steps, the lane with the most launches.
@@ -43,14 +49,16 @@ type Index struct {
 	notSteady model.Spans
 	before    int64
 
-	// Called is the host time of the steps that are not dropped, up to the start of the next step.
+	// Called is the time of the steps that are not dropped, each from its start on the host to the end of its device
+	// work, but at most to the start of the next step; see unionOfSteps.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
 	// products: some name shows that the program has tensor products of irreducible representations.
 	products bool
 
-	// By host event: enclosing event (-1 none), one past the last nested event, innermost operator and module around it.
+	// parent, end, op and mod have one entry for each host event: its enclosing event (-1 none), the index after its
+	// last nested event, and the innermost operator and module around it.
 	parent, end, op, mod []int32
 	lanes                []LaneRange
 
@@ -64,7 +72,7 @@ type Index struct {
 	waits       map[int]model.Spans // by device: waits for ranks that arrive later in collectives
 }
 
-// LaneRange is the range of T.Host with the events of one lane.
+// LaneRange is the range of indices into T.Host that holds the events of one lane.
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32

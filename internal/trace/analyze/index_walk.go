@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LaneAt returns the range of T.Host with the events of a lane.
+// LaneAt returns the range of indices into T.Host that holds the events of a lane.
 func (x *Index) LaneAt(lane uint32) LaneRange {
 	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r LaneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
 	if !found {
@@ -17,8 +17,9 @@ func (x *Index) LaneAt(lane uint32) LaneRange {
 	return x.lanes[i]
 }
 
-// Walk divides a time span of a thread by the innermost event. It calls did with that event (-1 none), the next event
-// that begins on the thread (-1 none) and the time in ns, until did returns false.
+// Walk divides a time span of a thread into parts with the same innermost event. For each part it calls did with that
+// event (-1 none), the next event that begins on the thread (-1 none) and the length of the part in ns, until did
+// returns false.
 func (x *Index) Walk(lane uint32, s model.Span, did func(in, next int32, ns int64) bool) {
 	host, r := x.T.Host, x.LaneAt(lane)
 	found := sort.Search(int(r.Hi-r.Lo), func(i int) bool { return host[r.Lo+int32(i)].Start > s.Start })

@@ -93,7 +93,8 @@ func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host
 
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
 
-// moduleOf prefers the forward operator's module to a range around the whole backward pass.
+// moduleOf returns the innermost nn.Module call or named range around a host event, -1 none. In the backward pass it
+// returns that of the forward operator, because a range there may enclose the whole pass.
 func (x *Index) moduleOf(host int32) int32 {
 	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// JobWaits divides a job's time in collectives into transfer and waits, from a rank's own arrival to the last one.
+// JobWaits holds the waits in the collectives of a job. A rank waits from its own arrival at a collective to the
+// arrival of the last rank; the rest of the collective is the transfer.
 type JobWaits struct {
 	Collectives int // collectives with records of several ranks
 	Ranks       []RankWaits
@@ -20,8 +21,9 @@ type JobWaits struct {
 // RankWaits holds the waits of one rank, which is a device of one trace.
 type RankWaits struct {
 	Input, Device int // index into Trace.Devices
-	// For is the time that this rank waits in collectives, by the index in Ranks of the awaited rank. AloneNS is the
-	// part of For in which the device has no other work. Both cover the steps of findings.
+	// For is the time that this rank waits in collectives, divided by the rank that it waits for; keys are indices into
+	// Ranks. AloneNS is the part of For in which the device has no other work. Both cover only the steps that findings
+	// cover.
 	For     map[int]model.Spans
 	AloneNS map[int]int64
 	// Last counts the collectives at which this rank arrives last, clearly later than the others.
@@ -82,7 +84,7 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 	return job
 }
 
-// keepSteady limits the waits to the steps of findings and computes AloneNS.
+// keepSteady limits the waits to the steps that findings cover, and computes AloneNS.
 func (r *RankWaits) keepSteady(x *Index) {
 	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
 	d := x.Devices[at]
@@ -151,7 +153,8 @@ func capClaims(indexes []*Index, found []Found) []Found {
 	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
 }
 
-// reduceClaim lowers a claim, also in the finding's title, to a share of the steady time.
+// reduceClaim lowers the time that a finding claims to at most share of the trace's steady part, and updates its
+// severity, title and caveats. A smaller claim stays.
 func (f *Found) reduceClaim(x *Index, share float64) {
 	claim := int64(share * float64(x.Steady.Total()))
 	if claim >= f.ClaimNS {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// OwnTime is the self time of one name on one thread, in the steps that count: without nested operators and ranges.
+// OwnTime is the self time of one name on one thread, without nested operators and ranges, over the steps that count.
 type OwnTime struct {
 	Name  string
 	Kind  model.Kind // Op or Annotation

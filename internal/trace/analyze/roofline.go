@@ -7,7 +7,8 @@ import "github.com/gpuprof/gpuprof/internal/trace/model"
 type Roofline struct {
 	Device   string `json:"device"`   // row of the device in the data sheets, "" if there is none
 	Document string `json:"document"` // vendor's document with the peak rates
-	// Peak FLOP/s by precision, bytes/s of the memory, and bytes of the last-level cache.
+	// The peak rates of the device: FLOP/s by precision, and bytes/s of its memory. CacheBytes is the size of its
+	// last-level cache.
 	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
 	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
 	CacheBytes float64            `json:"cache_bytes,omitempty"`
@@ -15,7 +16,7 @@ type Roofline struct {
 	// the measurement by doctor behind it; "" means the best public product.
 	Reachable float64 `json:"reachable,omitempty"`
 	ReachedBy string  `json:"reached_by,omitempty"`
-	// DeviceNS is the device time per step. ModelledNS is the part in operators with a known cost.
+	// DeviceNS is the device time per step. ModelledNS is the part of it in operators whose cost is known.
 	DeviceNS   int64               `json:"device_ns"`
 	ModelledNS int64               `json:"modelled_ns"`
 	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
@@ -26,8 +27,8 @@ type Roofline struct {
 	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
 	// Collectives lists the collectives with a recorded size, most time first.
 	Collectives []CollectiveRate `json:"collectives,omitempty"`
-	// Utilisation of the mean step at the precision with the most FLOPs: HFU counts all FLOPs that ran, MFU leaves out
-	// those that fused attention recomputes. 0 unknown.
+	// Precision is the one with the most FLOPs, and the utilisations of the mean step refer to its peak rate: HFU counts
+	// all FLOPs that ran, MFU leaves out those that fused attention recomputes. 0 unknown.
 	Precision string  `json:"precision,omitempty"`
 	StepFLOPs float64 `json:"step_flops,omitempty"`
 	HFU       float64 `json:"hfu,omitempty"`
@@ -35,7 +36,7 @@ type Roofline struct {
 	// ProductsCounted is the share of time in products, convolutions and attention with known FLOPs. HFU and MFU need 95
 	// %.
 	ProductsCounted float64 `json:"products_counted"`
-	// Recomputed: the backward pass recomputes activations, so MFU is unknown.
+	// Recomputed reports that the backward pass recomputes activations, so that MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
 	// Rows maps indexes into Trace.GPU to indexes into Operators, -1 none; nil in an analysis that was read from a file.
 	Rows    []int32 `json:"-"`

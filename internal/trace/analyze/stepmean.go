@@ -47,8 +47,9 @@ func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states.
-// Classes after the first most are added up as "other classes" (0: none are). The parts add up to Total.
+// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states. If the
+// argument most is not 0, the classes after the first most ones are added up as "other classes". The parts add up to
+// Total.
 func (p *Parts) Shown(most int) []Part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
@@ -75,8 +76,8 @@ func (p *Parts) Shown(most int) []Part {
 	return out
 }
 
-// Most returns the kernel with most time of a class, or the meaning of an idle state. For communication it adds the
-// hidden time.
+// Most returns the kernel with the most time in a class, or the meaning of an idle state. For communication it adds
+// the hidden time.
 func (a *Analysis) Most(p Part) string {
 	most := a.mostKernel(p)
 	if p.Name != string(model.Communication) {
@@ -134,8 +135,8 @@ func (p *partSums) add(o *partSums, weight float64) {
 	}
 }
 
-// divideBy returns the sums divided by n. It rounds running sums, so that the rounded parts add up to the rounded
-// step.
+// divideBy returns the sums divided by n. It rounds the running sums instead of each part, so that the rounded parts
+// add up to the rounded step.
 func (p *partSums) divideBy(n float64) Parts {
 	out := Parts{Classes: map[model.Class]int64{}}
 	sum, given := 0.0, int64(0)

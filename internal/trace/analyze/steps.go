@@ -48,8 +48,9 @@ const (
 	restGap = 4
 )
 
-// findSteps tries in turn: ranges of PyTorch's profiler; step names of engines; the repeating range with most time;
-// from one optimizer step to the next; from one token to the next; repeats in the order of launches.
+// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of engines; the repeating
+// range with the most time; the time from one optimizer step to the next; the time from one token to the next; repeats
+// in the order of launches.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
@@ -96,8 +97,8 @@ func (x *Index) findSteps() {
 	}
 }
 
-// isGenericFormat reports whether the recorder of a format sees only launches and ranges. The profiler of a framework
-// could mark steps, so a trace without marks has none.
+// isGenericFormat reports whether the recorder of a format sees only launches and ranges. Other formats come from the
+// profiler of a framework, which could mark steps, so that a trace without marks has no steps.
 func isGenericFormat(f model.Format) bool {
 	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
 }
@@ -114,9 +115,9 @@ func (x *Index) dropFirst() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If device work
-// outlasts steps that launch nothing, no time remains for them: the caller then passes first as the end of the first
-// window.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If the device is
+// still busy with earlier work while steps launch nothing, the windows of these steps would be empty. The caller then
+// passes the end of the first window as first.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -134,8 +135,9 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// unionOfSteps returns the host time of the steps that ok accepts, each up to the start of the next step. The last
-// step ends on the host, which excludes later host activity such as a closing synchronization.
+// unionOfSteps returns the time of the steps that ok accepts, each from its start on the host to the end of its device
+// work, but at most to the start of the next step. The last step ends with its host range, so that later host activity
+// such as a closing synchronization does not count.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -303,7 +305,7 @@ func (x *Index) joinSteps() {
 	x.Steps = x.Steps[:n]
 }
 
-// busierLaneGroup returns the repeating group of the same name on the lane with the most launches.
+// busierLaneGroup returns, of the repeating groups with the name of best, the one on the lane with the most launches.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.rangeGroups(func(h *model.Host) bool {

@@ -7,14 +7,15 @@ import (
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
 var layerName = regexp.MustCompile(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
-// passName matches ranges named for one pass of a program, and epochName for many of them.
+// passName matches ranges named for one pass of a program, epochName ranges named for many passes.
 var (
 	passName  = regexp.MustCompile(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
 	epochName = regexp.MustCompile(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
 )
 
-// stepsOfLayers returns the ranges around the ranges of g, if those are layers: each larger one holds the same number
-// of them, two or more. It needs two larger ones; nil without them. A name tells them from the batches of epochs.
+// stepsOfLayers checks whether the ranges of g are layers. They are if there are two or more larger ranges, each of
+// which holds the same number of ranges of g, two or more. It returns these larger ranges, nil if there are none.
+// Names distinguish them from epochs, which hold batches.
 func (x *Index) stepsOfLayers(g *rangeGroup) *rangeGroup {
 	var best *rangeGroup
 	for _, o := range x.rangeGroups(x.isProgramRange) {
@@ -31,8 +32,8 @@ func (x *Index) stepsOfLayers(g *rangeGroup) *rangeGroup {
 	return best
 }
 
-// countInEach returns how many of inner each of outer encloses, if the number is the same for all, else 0. Both are in
-// order.
+// countInEach returns how many events of inner each event of outer encloses, if the number is the same for all, else
+// 0. Both lists are sorted by start.
 func (x *Index) countInEach(outer, inner []int32) int {
 	same, k := -1, 0
 	for _, o := range outer {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// optimizerSteps takes the ends of optimizer steps as borders. The time before the first becomes a step, dropped
-// later.
+// optimizerSteps takes the ends of optimizer steps as borders of steps. The time before the first end becomes a step
+// too, which is dropped later.
 func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
@@ -37,15 +37,17 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// optimizerUpdate tells apart optimizers with equal range names by the launches, else the operators, of their step.
+// optimizerUpdate identifies an optimizer among those with equal range names, by the number of launches and of blocks
+// in its step. If it launches nothing, its number of operators counts as launches.
 type optimizerUpdate struct {
 	name             model.NameID
 	launches, blocks int64
 }
 
-// rarestOptimizer finds the steps of the optimizer that steps least often among optimizers that take turns on a lane,
-// and their number. One iteration has several such steps: a GAN's critic may step five times per step of the
-// generator. nil: the optimizers do not take turns, or cannot be told apart.
+// rarestOptimizer finds, among optimizers that take turns on a lane, the one that steps least often, and returns its
+// steps (events) and the number of these optimizers (turns). One iteration may have several steps of another
+// optimizer: a GAN's critic may step five times per step of the generator. events is nil if the optimizers do not take
+// turns, or cannot be told apart.
 func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
 	var order []int32
 	for _, g := range groups {

@@ -12,9 +12,9 @@ import (
 // per update of the generator; a range that is rarer than that is an evaluation or a checkpoint.
 const mostTurns = 10
 
-// stepsOfTurns takes whole iterations as steps if best, the most frequent range, is only a part of one: a rarer range
-// follows the same small number of best's repeats each time, does not overlap them and also updates the model.
-// Iterations end with that rarer range; the time before the first end is dropped.
+// stepsOfTurns handles the case that best, the most frequent range, is only a part of an iteration. It looks for a
+// rarer range that follows the same small number of best's repeats each time, does not overlap them and also updates
+// the model. Iterations end with that rarer range and become the steps; the time before the first end is dropped.
 func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	var rarest *rangeGroup
 	for _, g := range x.rangeGroups(x.isProgramRange) {
@@ -46,7 +46,8 @@ func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	}
 }
 
-// countBetween returns the least and largest number of others between neighbours of some; both slices are sorted.
+// countBetween returns the least and the largest number of elements of others that lie between two neighbours of some;
+// both slices are sorted.
 func countBetween(some, others []int32) (least, most int) {
 	for k := range some[1:] {
 		lo, _ := slices.BinarySearch(others, some[k])

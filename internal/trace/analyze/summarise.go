@@ -103,7 +103,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// sortRank sorts statements about the recording before problems in it, and causes before effects.
+// sortRank returns the first key by which findings are sorted: statements about the recording come before problems in
+// it, and causes before effects.
 func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:

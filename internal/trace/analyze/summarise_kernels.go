@@ -20,7 +20,8 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// add counts the operations of a trace. It groups them by name id first, so that each name is looked up once.
+// add counts the operations of a trace. It groups them by name id first, so that each name is looked up only once in
+// the sums.
 func (k *kernelSums) add(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)

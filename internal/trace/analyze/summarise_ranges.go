@@ -86,9 +86,9 @@ type rangeWalk struct {
 	stack  []openRange
 }
 
-// openRange is a range on the stack; its self time is counted up to the time covered. If ranges overlap without
-// nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a thread is
-// self time of exactly one range.
+// openRange is a range on the stack; its self time is counted up to the time in the field covered. If ranges overlap
+// without nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a
+// thread is self time of exactly one range.
 type openRange struct {
 	host         int32
 	covered, end int64

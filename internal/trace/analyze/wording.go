@@ -59,7 +59,8 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// ShortName removes a kernel's template arguments and parameters.
+// ShortName removes a kernel's result type void, anonymous namespaces, template arguments and parameters, and cuts the
+// rest to the length shortest.
 func ShortName(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {
@@ -71,5 +72,6 @@ func ShortName(s string) string {
 	return s
 }
 
-// shortest is the longest name in a sentence, in characters: Tensile and Triton encode settings in kernel names.
+// shortest is the length in characters of the longest kernel name in a sentence: Tensile and Triton encode settings in
+// kernel names.
 const shortest = 80

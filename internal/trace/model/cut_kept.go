@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Cut is a time span of a recording with whole steps, which keep the names and times of the whole recording.
+// Cut is a time span of a recording that holds whole steps. They keep the names and times that they have in the whole
+// recording.
 type Cut struct {
 	// Host and Device are the kept time spans, ns.
 	Host   Span      `json:"host"`

@@ -4,7 +4,7 @@ import "math"
 
 const anyProcess = -1
 
-// Values of a launchTable for an id; values from 0 on are host events.
+// Values of a launchTable for an id. A value of 0 or more is an index into Trace.Host.
 const (
 	callNone      = -1 // a device event has the id, no call does
 	callUnknownID = -2 // no device event has the id

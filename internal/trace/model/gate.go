@@ -20,7 +20,7 @@ const (
 	faultyShare = 100
 )
 
-// GateCount counts the invalid records of a device.
+// GateCount counts the records of a device, and the invalid ones by kind.
 type GateCount struct {
 	Records  int // all records of the reader
 	Untimed  int // removed (time 0 or far from all others), or given length 0 (end before start)
@@ -31,7 +31,7 @@ type GateCount struct {
 // Failed returns the number of invalid records.
 func (g *GateCount) Failed() int { return g.Untimed + g.Overruns + g.Shared }
 
-// Gate counts the invalid records of a trace.
+// Gate counts the invalid records of a trace, which Finish removes or repairs.
 type Gate struct {
 	Devices  []GateCount // by index into Trace.Devices
 	Host     int         // removed host events without a time
@@ -124,7 +124,7 @@ func (e *extents) scanTimes(t *Trace) {
 	}
 }
 
-// recordedWindow is the time span of valid records.
+// recordedWindow holds the time spans in which records are valid.
 type recordedWindow struct {
 	host, device Span
 	zero         int64 // time 0 of the file

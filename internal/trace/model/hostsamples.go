@@ -9,7 +9,7 @@ type HostClocks struct {
 	Preempted   float64 // involuntary context switches
 }
 
-// Add adds another time span. The run delay of the sum is unknown if one of the two is.
+// Add adds the clocks of another time span. The run delay of the sum is unknown if that of either span is.
 func (c *HostClocks) Add(o HostClocks) {
 	c.WallS, c.CPUS, c.OthersS = c.WallS+o.WallS, c.CPUS+o.CPUS, c.OthersS+o.OthersS
 	c.Blocks, c.Preempted = c.Blocks+o.Blocks, c.Preempted+o.Preempted

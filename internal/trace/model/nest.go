@@ -9,8 +9,9 @@ import (
 // maxRangeLanes limits the lanes for crossing ranges of one thread.
 const maxRangeLanes = 64
 
-// Nest assigns lanes to loose events (start/end ranges, overhead): the lane of their thread if they nest with its
-// events, so that launches are found inside a range, else further lanes of the thread. add stores an event.
+// Nest assigns lanes to loose events (start/end ranges, overhead), which need not nest with the events of their
+// thread. Those that do nest get the lane of their thread, so that launches are found inside a range; others get
+// further lanes of the thread. add stores an event.
 func (t *Trace) Nest(loose []Host, add func(Host)) {
 	if len(loose) == 0 {
 		return
@@ -62,7 +63,7 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 	}
 }
 
-// openEvent is an open event of the sweep.
+// openEvent is an event that has begun and not yet ended at the current time of placeRanges' sweep.
 type openEvent struct {
 	end   int64
 	loose int // index into loose, -1 of base

@@ -22,8 +22,8 @@ const (
 // TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace. Of a larger file, the part up to a time is kept: every event that begins
-// before that time, wherever it is in the file, so that the figures of that part are right.
+// Room is the memory budget of a trace. If a file is too large for it, only the part up to a time is kept: every event
+// that begins before that time, wherever it is in the file, so that the figures of that part are right.
 type Room struct {
 	most int64
 	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.
@@ -60,7 +60,8 @@ const (
 	settledPart = 4   // (settledPart-1)/settledPart of the budget may be used
 )
 
-// Settled reports whether the given memory leaves enough of the budget to read on.
+// Settled reports whether the given memory is small enough, compared with the budget, to read on without a further
+// cut.
 func (r *Room) Settled(bytes int64) bool { return bytes <= r.most/settledPart*(settledPart-1) }
 
 // Cut moves Until so that keptShare of the events begin before it; starts are the starts of all events or of a sample.

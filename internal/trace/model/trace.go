@@ -1,6 +1,10 @@
 // Package model defines a recording of a program: tables of host events, device operations and memory, in integer
 // nanoseconds, and sets of spans. Readers (trace/read) fill its tables; Finish sorts the rows, links them to their
 // launches and checks them within the memory budget. It judges nothing and imports no reader and no rule.
+//
+// A lane is a list of host events of one thread that nest in each other; a thread with crossing ranges has several. A
+// correlation id links a device operation to the API call that launched it. "-1 none" means that an index is -1 if
+// there is no such thing.
 package model
 
 import (
@@ -97,7 +101,7 @@ const (
 	UnknownMemory HostMemory = iota
 	Pageable
 	Pinned
-	// Migrated: the driver moves pages of unified memory to the processor that uses them.
+	// Migrated is unified memory, whose pages the driver moves to the processor that uses them.
 	Migrated
 )
 
@@ -272,7 +276,7 @@ type Trace struct {
 	Gate Gate
 
 	Truncated bool // the file ended early; the trace is the part before
-	// Inflated: the profiler recorded Python frames or its own overhead, which slows the host.
+	// Inflated reports that the profiler recorded Python frames or its own overhead, which slows the host.
 	Inflated bool
 	Warnings []gpuprof.Warning
 }

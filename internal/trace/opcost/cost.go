@@ -14,7 +14,7 @@ type Cost struct {
 	// Recomputed is the part of FLOPs that repeats earlier work: the scores in the backward pass of fused attention.
 	Recomputed float64
 	Product    []int64 // M, N and K of a matrix product
-	// Assumed: no strides were recorded, so operands count as dense.
+	// Assumed reports that no strides were recorded, so that operands count as dense.
 	Assumed bool
 }
 
@@ -63,7 +63,7 @@ func Known(name string) bool {
 // Source returns the source of an operator's formula, "" without a model.
 func Source(name string) string { return models[name].source }
 
-// call reads the arguments of one call and records which are missing.
+// call reads the arguments of one call, and notes whether an argument is missing or bad.
 type call struct {
 	args                  Args
 	element               int64
@@ -81,7 +81,8 @@ func (c *call) argument(i int) *Arg {
 	return &c.args[i]
 }
 
-// dims returns the shape of tensor i if it has rank dimensions (at least -rank if rank is negative); otherwise zeros.
+// dims returns the shape of tensor i if it has rank dimensions (with a negative rank, at least -rank); otherwise
+// zeros.
 func (c *call) dims(i, rank int) []int64 {
 	d := c.argument(i).Dims
 	if len(d) == rank || rank < 0 && len(d) >= -rank {

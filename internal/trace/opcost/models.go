@@ -2,7 +2,8 @@ package opcost
 
 import "math"
 
-// model computes the cost of one operator. operand is the tensor whose type decides the arithmetic.
+// model computes the cost of one operator. operand is the index of the tensor argument whose type decides the
+// arithmetic.
 type model struct {
 	count   func(c *call) (flops, bytes float64)
 	operand int
@@ -10,9 +11,10 @@ type model struct {
 }
 
 const (
-	// counter: the FLOPs equal torch.utils.flop_counter.FlopCounterMode of PyTorch 2.9.1.
+	// counter is the source of models whose FLOPs equal those of torch.utils.flop_counter.FlopCounterMode in PyTorch
+	// 2.9.1.
 	counter = "torch.utils.flop_counter"
-	// traffic: each operand is read once and each result written once.
+	// traffic is the source of models that read each operand once and write each result once.
 	traffic = "operands and results, once each"
 )
 
@@ -50,7 +52,7 @@ var models = addSimpleModels(map[string]model{
 	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
 	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
 
-	// flash_attn_interface.py of FlashAttention 2.7: batches, and concatenated sequences.
+	// Source: flash_attn_interface.py of FlashAttention 2.7, for batches of sequences and for concatenated sequences.
 	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
 	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},
@@ -192,7 +194,7 @@ func countDot(c *call) (flops, bytes float64) {
 	return 2 * countElements(c.dims(0, 1)), c.readBytes(0) + c.readBytes(1) + c.elementSize(0)
 }
 
-// scaledMM is a product of 8-bit floats; the result, whose type is recorded as a number, counts as 16 bits.
+// scaledMM counts a product of 8-bit floats; the result, whose type is recorded as a number, counts as 16 bits.
 func scaledMM(c *call) (flops, bytes float64) {
 	x, y := c.dims(0, 2), c.dims(1, 2)
 	c.requireEqual(x[1], y[0])
@@ -259,7 +261,7 @@ func countConvolution(c *call) (flops, bytes float64) {
 	return 2 * float64(x[0]) * countElements(places[2:]) * countElements(w), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + countElements(y)*c.elementSize(0)
 }
 
-// convolutionBackward costs the forward arithmetic for each requested gradient (input, weights).
+// convolutionBackward counts the arithmetic of the forward pass once for each requested gradient (input, weights).
 func convolutionBackward(c *call) (flops, bytes float64) {
 	gy, x, w := c.dims(0, -3), c.dims(1, -3), c.dims(2, -3)
 	if len(gy) != len(x) || len(x) != len(w) {
@@ -286,7 +288,7 @@ func convolutionBackward(c *call) (flops, bytes float64) {
 	return flops, bytes
 }
 
-// cudnnRNN: every weight matrix of each layer and direction is used once per input row.
+// cudnnRNN counts every weight matrix of each layer and direction once per input row.
 func cudnnRNN(c *call) (flops, bytes float64) {
 	x := c.dims(0, -2)
 	weights := c.argument(1)

@@ -21,14 +21,14 @@ func joinedAttention(c *call) (flops, bytes float64) {
 	return c.attentionForward(c.joinedScores(q, k, 3, 9), q[0]*q[1], q[2], v[2])
 }
 
-// joinedAttentionBackward: five products, one of which recomputes the scores. Arguments: gradient of the output, q, k,
-// v, output, its row sums, dq, dk, dv, ends of the sequences, longest sequences.
+// joinedAttentionBackward counts five products, one of which recomputes the scores. Arguments: gradient of the output,
+// q, k, v, output, its row sums, dq, dk, dv, ends of the sequences, longest sequences.
 func joinedAttentionBackward(c *call) (flops, bytes float64) {
 	q, k, v := c.dims(1, 3), c.dims(2, 3), c.dims(3, 3)
 	return c.attentionBackward(c.joinedScores(q, k, 9, 15), q[0]*q[1], q[2], v[2])
 }
 
-// flashAttention counts q, k and v of [batch, tokens, heads, head].
+// flashAttention counts attention over q, k and v of shape [batch, tokens, heads, head size].
 func flashAttention(c *call) (flops, bytes float64) {
 	q, v := c.dims(0, 4), c.dims(2, 4)
 	return c.attentionForward(c.flashScores(q, c.dims(1, 4), 5), q[0]*q[1]*q[2], q[3], v[3])

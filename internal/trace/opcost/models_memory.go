@@ -40,7 +40,8 @@ func (c *call) attentionForward(scores float64, rows, head, value int64) (flops,
 	return 2 * scores * float64(head+value), c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + out*float64(value)*c.elementSize(0) + out*logSumExp
 }
 
-// attentionBackward: five products, one of which recomputes the scores. Arguments: gradient of the output, q, k, v.
+// attentionBackward counts five products, one of which recomputes the scores. Arguments: gradient of the output, q, k,
+// v.
 func (c *call) attentionBackward(scores float64, rows, head, value int64) (flops, bytes float64) {
 	c.recomputed = 2 * scores * float64(head)
 	flops = 2 * scores * float64(3*head+2*value)
@@ -83,7 +84,7 @@ func layerNormBackward(c *call) (flops, bytes float64) {
 	return 0, bytes
 }
 
-// batchNorm is a lower bound: most kernels read an input twice if it does not fit in the cache.
+// batchNorm counts a lower bound of the traffic: most kernels read an input twice if it does not fit in the cache.
 func batchNorm(c *call) (flops, bytes float64) {
 	bytes = c.readBytes(0) + c.denseBytes(0)
 	for i := 1; i <= 4; i++ {
@@ -102,7 +103,7 @@ func countWritten(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) }
 
 func countCopied(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) + c.readBytes(1) }
 
-// countSoftmax: the softmax of 16-bit numbers may write float32 (argument 2).
+// countSoftmax reads a tensor and writes its softmax, which may be float32 for 16-bit numbers (argument 2).
 func countSoftmax(c *call) (flops, bytes float64) {
 	out := c.denseBytes(0)
 	if len(c.args) > 2 && c.args[2].Value == "True" {
@@ -133,7 +134,7 @@ func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	}
 }
 
-// countComparison writes one byte per pair.
+// countComparison reads two tensors and writes one byte for each pair of elements.
 func countComparison(c *call) (flops, bytes float64) {
 	out, _, ok := c.commonShape(2)
 	if !ok {
@@ -262,7 +263,7 @@ func topK(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(x)/float64(x[at])*float64(c.requireInteger(1))*(c.elementSize(0)+8)
 }
 
-// countSorted writes values and indices.
+// countSorted reads a tensor, and writes the sorted values and an int64 index for each.
 func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }

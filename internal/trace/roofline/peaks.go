@@ -10,7 +10,8 @@ import (
 type peak struct {
 	// match are parts of the device's name, all of which must occur.
 	match []string
-	// sms counts the multiprocessors (AMD: compute units) of the card; least and most limit its memory, GB (0 any).
+	// sms is the number of multiprocessors (AMD: compute units) of the device; least and most limit its memory, GB (0:
+	// no limit).
 	sms            int
 	least, most    float64
 	fp64, fp64m    float64 // TFLOP/s: vector, matrix; 0 none
@@ -58,7 +59,8 @@ func guessName(sms int, gb float64) string {
 	return ""
 }
 
-// findPeak returns the row of a device; ok is false if unknown, or for a part of a card (MIG) of unknown bandwidth.
+// findPeak returns the row of a device; ok is false for an unknown device, or for a part of a GPU (MIG) whose
+// bandwidth is unknown.
 func findPeak(d *model.Device) (peak, bool) {
 	gb := float64(d.TotalBytes) / 1e9
 	name := d.Name
@@ -84,7 +86,7 @@ type Rates struct {
 	flopsOf   peak
 }
 
-// RatesOf returns the peak rates of a device; ok is false for unknown devices and parts of a card.
+// RatesOf returns the peak rates of a device; ok is false for unknown devices and for parts of a GPU (MIG).
 func RatesOf(d *model.Device) (r Rates, ok bool) {
 	p, ok := findPeak(d)
 	return Rates{p.name, p.gbPerS * 1e9, p}, ok
@@ -93,7 +95,7 @@ func RatesOf(d *model.Device) (r Rates, ok bool) {
 // FLOPsPerS returns the dense peak rate of products in a precision ("16-bit", "fp8"), 0 unknown.
 func (r *Rates) FLOPsPerS(precision string) float64 { return r.flopsOf.flopRate(precision) }
 
-// hasAll matches whole words: an A10 is not an A100, and an L4 is not an L40S.
+// hasAll reports whether a name contains all parts as whole words: an A10 is not an A100, and an L4 is not an L40S.
 func hasAll(name string, parts []string) bool {
 	for _, part := range parts {
 		at := strings.Index(name, part)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// leastRead: weight bytes bound decode only if products of weights and attention take at least this share of its
-	// time.
+	// leastRead: reading weights can bound decode only if matrix products with weights, together with attention, take at
+	// least this share of its time.
 	leastRead = 0.5
 	// leastShaped is the least share of product time with recorded shapes for which a sum of bytes is reported.
 	leastShaped = 0.9
 )
 
-// weightFormat is a storage format of weights, recognised by lower-case words in the name of the kernel that reads
-// them.
+// weightFormat is a storage format of weights. It is recognised by lower-case words in the name of the kernel that
+// reads them.
 type weightFormat struct {
 	words     []string
 	name      string
@@ -140,7 +140,8 @@ func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	return bytes / float64(w.steps), ns / int64(w.steps)
 }
 
-// decodeBound is decode that is bound by weight bytes, with the rates of the device.
+// decodeBound describes the decode steps of a device whose time is bound by reading the weights, with the peak rates
+// of the device.
 type decodeBound struct {
 	*decodeWork
 	rates     roofline.Rates

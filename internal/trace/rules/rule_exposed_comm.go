@@ -70,7 +70,8 @@ const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
 	leastAlike      = 4
-	// outlyingUntold replaces outlying without recorded sizes, because sizes of one kind may differ by so much.
+	// outlyingUntold replaces the constant outlying in a recording without the sizes of collectives, because collectives
+	// of one kind may differ in size by so much.
 	outlyingUntold = 50
 )
 

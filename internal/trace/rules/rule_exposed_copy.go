@@ -11,7 +11,7 @@ import (
 // exposedPercent is the least share of a device's span in exposed copies for a finding.
 const exposedPercent = 5
 
-// copyWords describe copies by their main direction; exposedCopyLines hold the advice.
+// copyWords describes copies by their main direction; exposedCopyLines holds the advice by the same direction.
 var (
 	copyWords = map[model.Direction]string{model.H2D: "copies, most of them to the device,", model.D2H: "copies, most of them to the host,",
 		model.D2D: "copies, most of them on the device,", model.P2P: "copies, most of them between devices,", model.H2H: "copies, most of them on the host,", model.NoCopy: "copies, to the device and back,"}

@@ -13,7 +13,8 @@ import (
 const (
 	// hostPercent is the least share of the step, %, that unexplained waits for the host must take for a finding.
 	hostPercent = 5
-	// If the device idles for idlePercent of the step, half a percent suffices.
+	// idlePercent: if the device idles for this share of the step, %, or more, unexplained waits of half a percent
+	// suffice for a finding.
 	idlePercent = 15
 
 	// hostComputesNS is the least time of an operator that computes on the host: without runtime calls, operators that
@@ -107,7 +108,7 @@ func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device for which of returns the most time, and that time.
+// findMostOf returns the device for which the function of returns the most time, and that time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {
@@ -160,7 +161,8 @@ func (c *ruleContext) findHostComputing() func(op int32) bool {
 	return func(op int32) bool { return !calls[op] && c.t.Host[op].Dur() >= hostComputesNS }
 }
 
-// findComputing returns the operator that computes longest on the host in the gaps, and the time of all that do.
+// findComputing returns the operator that computes for the longest time on the host during the gaps, and the time of
+// all operators that compute on the host then.
 func (g *gapSites) findComputing() (name string, ns int64) {
 	most := int64(0)
 	for id, n := range g.computing {

@@ -72,7 +72,7 @@ func (c *ruleContext) describeHostOperator(o analyze.OwnTime) string {
 	return title + fmt.Sprintf(", in %s", analyze.Plural(o.Count, "call", "calls"))
 }
 
-// hostOperatorKnobs are changes by operator name, first match.
+// hostOperatorKnobs are the advised changes by operator name; the first match applies.
 var hostOperatorKnobs = []struct {
 	name *lazyregexp.Regexp
 	text string

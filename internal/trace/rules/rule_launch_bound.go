@@ -82,7 +82,8 @@ func (c *ruleContext) findLaunchBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// getGraphCaveat returns the requirement of graphs, for programs whose advice names graphs.
+// getGraphCaveat returns the condition under which CUDA graphs can replace launches, for programs whose advice names
+// graphs.
 func (c *ruleContext) getGraphCaveat() string {
 	switch c.x.Recording.Program {
 	case analyze.OpenACC, analyze.OpenMP, analyze.Triton:

@@ -16,7 +16,7 @@ type alignedProduct struct {
 	of   *analyze.RooflineOperator
 	odd  []string // "N = 3238"
 	grid productGrid
-	// spare is the share of the time beyond the best public kernels; for aligned sizes, at most waveLoss.
+	// spare is the share of the time that the best public kernels would save; for aligned sizes, at most waveLoss.
 	spare float64
 }
 
@@ -71,8 +71,8 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// matchOperators returns the matches of operators that pass check, by row, and the first: the farthest above its
-// bound.
+// matchOperators returns what check returns for each operator that it accepts, by roofline row. worst is the first of
+// them, which is the farthest above its bound.
 func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOperator) (T, bool)) (rows map[int32]T, worst *T) {
 	rows = map[int32]T{}
 	for i := range r.Operators {

@@ -14,7 +14,7 @@ import (
 const (
 	// outsidePercent is the least share of the sampled time for a place outside operators to be a finding, %.
 	outsidePercent = 5
-	// outsideSamples is its least number of samples.
+	// outsideSamples is the least number of samples for a place outside operators to be a finding.
 	outsideSamples = 5
 	// outsidePlaces limits the places that a rule names, each in a separate finding.
 	outsidePlaces = 3
@@ -124,8 +124,8 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	return f
 }
 
-// describeRareCause makes the finding about a place in some steps only: its time in the mean sampled step, and no claim
-// of the recorded ones.
+// describeRareCause makes the finding about a place in some steps only. The finding has its time in the mean sampled
+// step, and claims no time of the recorded steps.
 func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found {
 	f := c.newOutsideFinding(claim{device: -1}, cause, fmt.Sprintf(", in some steps only: %s (%.0f %%) of the mean of %s after the recorded ones",
 		gpuprof.FormatNS(cause.SampledNS), 100*cause.Share, analyze.Plural(c.host.Sampled, "step", "steps")))
@@ -133,7 +133,8 @@ func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found 
 	return f
 }
 
-// newOutsideFinding makes the finding about one place with its claim; size is the end of its sentence.
+// newOutsideFinding makes the finding about one place with its claim; the parameter size is the text about the place's
+// time, which ends the sentence.
 func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size string) analyze.Found {
 	words := adviceForCause(cause.Kind)
 	if c.isPlain() {

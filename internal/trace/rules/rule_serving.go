@@ -17,7 +17,7 @@ const (
 	leastEager = 0.1
 	// leastEagerKernels is the least number of kernels in a decode step for which a graph matters.
 	leastEagerKernels = 10
-	// leastPause is the least share of the engine's time with an idle device between steps, for a finding.
+	// leastPause is the least share of the engine's time in which the device idles between steps, for a finding.
 	leastPause = 0.03
 )
 

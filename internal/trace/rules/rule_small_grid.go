@@ -51,10 +51,10 @@ func (d *ruleDevice) warpSize() int32 {
 	return 32
 }
 
-// findSmallGrid: kernels with fewer blocks than multiprocessors, or blocks smaller than a warp, weighted by time. If
-// they take most of the step and fill less than half of the device, it claims the saving of a full device; else
-// nothing, because the gain depends on how the work can be split. Communication kernels use few blocks on purpose and
-// do not count.
+// findSmallGrid: kernels with fewer blocks than multiprocessors, or blocks smaller than a warp. If such kernels take
+// most of the step, and the mean over all kernels, weighted by time, fills less than half of the device, it claims the
+// saving of a full device (also if isLongAlone). Otherwise it claims nothing, because the gain depends on how the work
+// can be split. Communication kernels use few blocks on purpose and do not count.
 func (c *ruleContext) findSmallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")

@@ -51,8 +51,8 @@ func (c *ruleContext) measureQuality() traceQuality {
 	return q
 }
 
-// lackLaunch returns the idle time before operations without a launch, except migrations of unified memory (never
-// launched).
+// lackLaunch returns the idle time before operations whose launch is not in the recording, except migrations of
+// unified memory, which no call launches.
 func (c *ruleContext) lackLaunch(d *ruleDevice) model.Spans {
 	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
 	if !slices.ContainsFunc(d.Ops, migrates) {

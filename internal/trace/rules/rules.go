@@ -2,6 +2,11 @@
 // claims, and the change that helps, by kind of program (PyTorch, JAX, CUDA). Its input is an analyze.Index and a
 // ledger that grants each time once; its output are findings in the order of ruleTable. Each rule has its own file.
 // The package imports analyze and model, and no reader.
+//
+// The comment of a find function states the condition of its rule after the colon, and then the time that the rule
+// claims. The exclusive time of operations is the time in which nothing else runs on the device. The time to begin an
+// operation is the idle time between its launch and its start (waitsBefore). Times are starved, queued and steady as
+// in package analyze. A product is a matrix product or a convolution.
 package rules
 
 import (
@@ -17,15 +22,15 @@ import (
 
 type rule struct {
 	id string
-	// host: the rule claims starved time, for which the launch at the end of each wait must be known.
+	// host reports that the rule claims starved time, for which the launch at the end of each wait must be known.
 	host bool
 	find func(c *ruleContext) []analyze.Found
-	// notes: a finding of the rule is reported even without a claim.
+	// notes reports that a finding of the rule is reported even without a claim.
 	notes bool
-	// whole: the rule judges the whole recording, even without a steady part.
+	// whole reports that the rule judges the whole recording, even without a steady part.
 	whole bool
-	// alone: the rule claims work during which the device does nothing else; it is skipped if records of the device are
-	// lost or faulty.
+	// alone reports that the rule claims work during which the device does nothing else; it is skipped if records of the
+	// device are lost or faulty.
 	alone bool
 }
 
@@ -167,7 +172,8 @@ type ruleContext struct {
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// fusedBytes is the share of bytes that memory-bound-chain saves per operation; elementwise-chain skips those.
+	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is followed;
+	// the rule elementwise-chain skips these operations.
 	fusedBytes map[int32]float64
 	withheld   map[string]model.Spans // by rule, on the device with most of it
 	// host is the account of the host thread, nil unknown. hostOutside is its unclaimed time outside events; claimedHost

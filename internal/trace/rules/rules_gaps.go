@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// longestGaps and gapPieces bound the cost on long traces: evaluated gaps, and the events that divide them.
+	// longestGaps limits the number of evaluated gaps, and gapPieces the number of pieces into which host events divide
+	// them all, which bounds the cost on long traces.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )
@@ -166,8 +167,9 @@ func (c *ruleContext) isStep(h int32) bool {
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
-// launchLatency returns the time from each late launch to the start of its operation; only to the return of the call
-// if the operation starts more than LatencyLimit later. Other launch calls count if they take more than LatencyLimit.
+// launchLatency returns the latency of late launches, which end a starved wait: the time from the launch to the start
+// of its operation, or only to the return of the launch call if the operation starts more than LatencyLimit after
+// that. Other launch calls count if they take more than LatencyLimit.
 func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	var out model.Spans
 	ops, starved := d.Ops, d.Starved
@@ -197,7 +199,8 @@ func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	return out
 }
 
-// claimLate claims, for each device, the starved time within window and the latency of the late launches.
+// claimLate claims, for each device, the starved time within the spans that window returns, and the latency of the
+// late launches there (see launchLatency).
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		w := window(d)

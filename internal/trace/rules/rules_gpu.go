@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// markSteadyOps marks the operations of steady steps, by launch if known: a device may lag behind by a step.
+// markSteadyOps marks the operations that the steady steps launched, or that began in them if the launch is unknown: a
+// device may lag behind the host by a step.
 func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	var in model.Span // span of the previous operation, which most operations share
 	d.mine = make([]bool, len(d.Ops))
@@ -141,7 +142,8 @@ func (c *ruleContext) isGraphOp(op *model.GPU) bool {
 	return op.Graph || op.Launch >= 0 && c.nameHasMark(c.t.Host[op.Launch].Name, markGraph)
 }
 
-// findMarkedEvent returns the marked event around the launch, else the operator, of a device operation; -1 none.
+// findMarkedEvent returns the innermost event with the mark m around the launch of a device operation, or else around
+// its operator; -1 none.
 func (c *ruleContext) findMarkedEvent(g int32, m nameMark) int32 {
 	if h := c.t.GPU[g].Launch; h >= 0 {
 		if e := c.findMarkAround(h, m); e >= 0 {

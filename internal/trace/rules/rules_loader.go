@@ -19,7 +19,8 @@ type fetchTimes struct {
 	workers bool  // the loader has worker processes
 }
 
-// estimateWorkers returns how many workers make batches as fast as the step uses them, 0 if workers do not help.
+// estimateWorkers returns a number of workers that make batches about as fast as the step uses them, 0 if workers do
+// not help. It is one more than needed, but at most mostWorkers and the number of CPUs.
 func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	if f.batch < handOverNS || c.countCPUs() == 1 {
 		return 0

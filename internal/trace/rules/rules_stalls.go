@@ -16,9 +16,9 @@ type stall struct {
 	// owner is the calling operator if it has its own rule: a scalar read (item), or a data-dependent shape.
 	owner int32
 	by    stallOwner
-	// ends: a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
+	// ends marks a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
 	ends bool
-	// blocks: the call returns only when the copy is done, whatever the memory.
+	// blocks marks a copy whose call returns only when the copy is done, whatever the kind of memory.
 	blocks bool
 }
 
@@ -108,7 +108,7 @@ func (c *ruleContext) findLastLaunch() int64 {
 	return last
 }
 
-// endsCopy reports whether a stall ends the copy of the previous stall.
+// endsCopy reports whether s waits for the copy from or to pageable memory of the stall before it, in the same event.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
 	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
@@ -176,9 +176,9 @@ const waitCaveat = "the wait itself overlaps device work; the claim is the idle 
 // lead would cover later starved time. So the claim exceeds neither the starved time nor the blocked time: a program
 // that cannot feed its device gains nothing from shorter waits.
 //
-// Starved time during a blocked call is claimed directly and does not add to the lead. Time in spent, which the change
-// also removes from the device's work, adds nothing either. A remaining stall that ends with an idle device resets the
-// lead to zero.
+// Starved time during a blocked call is claimed directly and does not add to the lead. Neither does blocked time in
+// spent: there the advised change also shortens the device's work. A stall that the change leaves, and that ends with
+// an idle device, resets the lead to zero.
 //
 // A profiler slows the host and thereby shortens its waits. Without it the host would wait earlier, so a share of the
 // host work since the last wait (profilerShare) is added to the lead.

@@ -41,7 +41,8 @@ var precisionNames = map[precision]string{
 	precFP8: "fp8", precFP64: "fp64", precInt8: "int8",
 }
 
-// getProductPrecision returns the precision of most time in matrix products and convolutions, "" unclear.
+// getProductPrecision returns the precision in which matrix products and convolutions spend most of their time, "" if
+// none has a clear majority.
 func (c *ruleContext) getProductPrecision() string {
 	p := c.sumProducts(func(*ruleDevice) bool { return true })
 	var whole int64
@@ -84,7 +85,8 @@ func (c *ruleContext) getLoaderSetting() string {
 	return findMajority(by, all)
 }
 
-// getCopySetting returns the host memory of most bytes copied to the devices, "" unclear.
+// getCopySetting returns the kind of host memory from which most bytes are copied to the devices, "" if none has a
+// clear majority.
 func (c *ruleContext) getCopySetting() string {
 	by, all := map[string]int64{}, int64(0)
 	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {

@@ -13,7 +13,7 @@ const ruleFewerBits = gpuprof.RuleDecodeBytes + "/fewer-bits"
 // plainPyTorch is the key for programs that generate without an engine.
 const plainPyTorch = ""
 
-// engineFlags are changes of settings of engines, by rule.
+// engineFlags has, by engine and rule, the advised change of the engine's settings.
 var engineFlags = map[string]adviceTable{
 	"vLLM": {
 		gpuprof.RuleLaunchBound:     "vllm serve without --enforce-eager: compiled pieces and graphs replace single launches; more requests per step (--max-num-seqs, --max-num-batched-tokens)",

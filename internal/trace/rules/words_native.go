@@ -2,7 +2,7 @@ package rules
 
 import "github.com/gpuprof/gpuprof"
 
-// cudaWords are for programs in C++ or Rust that call CUDA.
+// cudaWords is the advice by rule for programs in C++ or Rust that call CUDA.
 var cudaWords = adviceTable{
 	gpuprof.RuleHostBound:         "less work on the host between launches, or on another thread; the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphLaunch)",
 	gpuprof.RuleLaunchBound:       "the step as one CUDA graph (cudaStreamBeginCapture, cudaGraphInstantiate once, cudaGraphLaunch in each step), or fewer, larger kernels: fuse those that run one after the other",
@@ -29,13 +29,14 @@ var cudaWords = adviceTable{
 	gpuprof.RuleDeterministicFill: "fill only what is read before it is written",
 }
 
-// onePassWords are for C++ programs that make one pass: a graph only helps work that is launched again.
+// onePassWords is the advice by rule for C++ programs that make one pass: a graph only helps work that is launched
+// again.
 var onePassWords = adviceTable{
 	gpuprof.RuleHostBound:   "less work on the host between launches, or on another thread beside the device",
 	gpuprof.RuleLaunchBound: "fewer, larger kernels: fuse those that run one after the other; launch all of them before the host waits",
 }
 
-// hipWords are for programs that call HIP.
+// hipWords is the advice by rule for programs that call HIP.
 var hipWords = adviceTable{
 	gpuprof.RuleHostBound:        "less work on the host between launches, or on another thread; the step as one graph (hipStreamBeginCapture, hipGraphLaunch)",
 	gpuprof.RuleLaunchBound:      "the step as one graph (hipStreamBeginCapture, hipGraphInstantiate once, hipGraphLaunch in each step), or fewer, larger kernels",
@@ -53,7 +54,7 @@ var hipWords = adviceTable{
 	gpuprof.RuleTraceQuality:     "record a shorter stretch again with rocprofv3 --runtime-trace --output-format rocpd",
 }
 
-// openMPWords are for Fortran, C and C++ with OpenMP target regions.
+// openMPWords is the advice by rule for Fortran, C and C++ with OpenMP target regions.
 var openMPWords = adviceTable{
 	gpuprof.RuleHostBound:        "keep data and loops on the device: one target data region around the time loop, target regions with nowait and depend, and one taskwait at the end of a step",
 	gpuprof.RuleLaunchBound:      "fewer, larger target regions: join loops that follow each other, collapse(n) nested loops, and nowait so that launches overlap",
@@ -71,7 +72,7 @@ var openMPWords = adviceTable{
 	gpuprof.RuleTraceQuality:     "record again with gpuprof run --cuda, a shorter stretch (--time-window)",
 }
 
-// openACCWords are for Fortran, C and C++ with OpenACC directives.
+// openACCWords is the advice by rule for Fortran, C and C++ with OpenACC directives.
 var openACCWords = adviceTable{
 	gpuprof.RuleHostBound:        "keep data and loops on the device: one data region around the time loop, parallel regions with async(queue), and wait once at the end of a step",
 	gpuprof.RuleLaunchBound:      "fewer, larger regions: join loops that follow each other into one parallel region, collapse(n) nested loops, and async(queue) so that launches overlap",

@@ -26,7 +26,7 @@ var jaxWords = adviceTable{
 	gpuprof.RuleTraceQuality:     "record again with jax.profiler.trace, fewer steps, and jax.profiler.StepTraceAnnotation around each",
 }
 
-// xlaWords are for every program that XLA compiles.
+// xlaWords is the advice by rule for every program that XLA compiles.
 var xlaWords = adviceTable{
 	gpuprof.RuleExposedComm:       "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true, and larger work for each collective",
 	gpuprof.RuleStreamWait:        "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
@@ -51,7 +51,7 @@ var tensorFlowWords = adviceTable{
 	gpuprof.RuleTraceQuality:     "record again with tf.profiler.experimental, fewer steps",
 }
 
-// tensorRTWords are for programs that run TensorRT engines.
+// tensorRTWords is the advice by rule for programs that run TensorRT engines.
 var tensorRTWords = adviceTable{
 	gpuprof.RuleHostBound:       "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); inputs of the next request prepared while this one runs; larger batches",
 	gpuprof.RuleLaunchBound:     "enqueueV3 captured in a CUDA graph (trtexec --useCudaGraph); larger batches",
@@ -81,7 +81,7 @@ var onnxWords = adviceTable{
 	gpuprof.RuleTraceQuality:     recordCUDA,
 }
 
-// cupyWords are for CuPy and Numba.
+// cupyWords is the advice by rule for CuPy and Numba.
 var cupyWords = adviceTable{
 	gpuprof.RuleHostBound:        "less Python between kernels: cupy.fuse or one cupy.RawKernel, arrays as a whole in place of loops; stream.begin_capture for a loop body with fixed arrays",
 	gpuprof.RuleLaunchBound:      "cupy.fuse, or one cupy.RawKernel or numba.cuda kernel in place of several; stream.begin_capture for a loop body with fixed arrays",
@@ -99,7 +99,7 @@ var cupyWords = adviceTable{
 	gpuprof.RuleTraceQuality:     recordCUDA,
 }
 
-// tritonWords are for Triton kernels without a known framework.
+// tritonWords is the advice by rule for Triton kernels without a known framework.
 var tritonWords = adviceTable{
 	gpuprof.RuleHostBound:        "less Python between launches; kernels that do more each",
 	gpuprof.RuleLaunchBound:      "fewer, larger kernels: join those that follow each other",
@@ -110,7 +110,7 @@ var tritonWords = adviceTable{
 	gpuprof.RuleTraceQuality:     recordCUDA,
 }
 
-// pythonWords are for Python programs without a known framework.
+// pythonWords is the advice by rule for Python programs without a known framework.
 var pythonWords = adviceTable{
 	gpuprof.RuleHostBound:      "less Python between launches: logging and checks out of the loop, loops over arrays as one call",
 	gpuprof.RuleAllocatorChurn: "arrays that are allocated once before the loop",

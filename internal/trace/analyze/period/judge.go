@@ -52,8 +52,9 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun judges the repeats of a run. explained is the share of launches or device time, whichever is less, that the
-// counts of the median repeat explain; extra is the share beyond these counts that recurs at equal distances.
+// judgeRun judges the repeats of a run. explained is the share that the counts of the median repeat explain, of
+// launches or of device time, whichever is less. extra is the share beyond these counts that recurs at equal
+// distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, of, ns, ofNS float64
 	kinds := s.countNames(r)

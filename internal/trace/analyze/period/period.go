@@ -29,15 +29,15 @@ type Found struct {
 }
 
 const (
-	minRepeats     = 4     // least number of alike distances
+	minRepeats     = 4     // least number of alike distances between repeats of a candidate
 	spread         = 0.2   // share by which a distance, in launches, may differ from the median
 	leastAlike     = 0.8   // least share of distances that are alike
 	leastCovered   = 0.8   // least coverage of a candidate, as a share of the widest candidate that recurs as often
 	leastExplained = 0.9   // least share of launches and of device time that the median repeat explains
 	leastEven      = 0.6   // least share of extra launches that recur at equal distances
-	mostCopy       = 0.02  // least share of device time from which extra copies and fills count
-	mostExtra      = 0.003 // share of extra launches or time from which the period is longer
-	looseRepeats   = 5     // median distance in repeats from which distances may differ by spread
+	mostCopy       = 0.02  // extra copies and fills count from this share of the device time on
+	mostExtra      = 0.003 // with this share of extra launches or time, the true period is longer
+	looseRepeats   = 5     // distances between extra launches may differ by spread from this many repeats on
 	shortestNS     = 1e6   // shortest step
 	minSteps       = 3     // least number of steps after joining repeats
 )
@@ -68,7 +68,8 @@ func Find(all []Launch) *Found {
 		if explained, extra := s.judgeRun(r); explained < leastExplained || extra >= mostExtra {
 			continue
 		}
-		// Repeats that are interrupted before they make a step are parts of a step.
+		// The steps must cover half of the launches. If they do not, other launches interrupt the repeats, which are parts
+		// of a longer step.
 		if f := s.makeSteps(r, first); len(f.Steps)*f.Launches*2 >= whole {
 			return f
 		}
@@ -81,7 +82,8 @@ type sequence struct {
 	waits []int64 // buffer of medianPause
 }
 
-// nameRun holds the places of a run of names, from the first to the last distance close to the median.
+// nameRun holds the start positions of a run of consecutive names that recurs, from the first to the last whose
+// distance is close to the median.
 type nameRun struct {
 	at     []int32
 	median float64 // median distance, launches
@@ -174,7 +176,7 @@ func (s *sequence) medianPause(r nameRun) float64 {
 	return medianOf(s.waits)
 }
 
-// longest is the largest number of names in a run.
+// longest is the length of the longest compared run of launches.
 const longest = 21
 
 // eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches, with the start positions of each run of names

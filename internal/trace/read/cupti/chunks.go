@@ -76,7 +76,8 @@ func chunkOf(head []byte) chunk {
 	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clampInt64(le.Uint64(head[16:]))}
 }
 
-// next returns io.EOF at the end of a complete file; other errors name position and kind of the damage.
+// next reads the next chunk. It returns io.EOF at the end of a complete file; other errors name position and kind of
+// the damage.
 func (c *chunks) next() (chunk, error) {
 	var head [chunkHead]byte
 	n, err := io.ReadFull(c.in, head[:])

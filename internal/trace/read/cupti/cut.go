@@ -111,7 +111,8 @@ func (c *cutter) cutChunk(k chunk) {
 	c.filterRecords(k, keeps)
 }
 
-// filterRecords writes the kept records of a chunk (all if keeps is nil) and returns the number of others.
+// filterRecords writes the records of a chunk that keeps accepts (all if keeps is nil) and returns how many it left
+// out.
 func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left int) {
 	if keeps == nil {
 		c.writeChunk(k, k.payload)

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// looseTimes is the number of copies of a range during placement. eventBytes and corrBytes are the memory of an NVTX
-// call and of a correlation id. Memory is checked every fitEvery records.
+// looseTimes is the number of copies of an NVTX range in memory while ranges are placed on lanes. eventBytes is the
+// memory of an NVTX call, corrBytes that of a correlation id. The budget is checked every fitEvery records.
 const (
 	looseTimes = 3
 	eventBytes = 40

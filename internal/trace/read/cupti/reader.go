@@ -43,7 +43,8 @@ type reader struct {
 	lastTime int64
 }
 
-// perBuffer is the most records in a recorder's buffer (1 MiB); mostLost limits counts in damaged files.
+// perBuffer is the largest number of records in a recorder's buffer (1 MiB). mostLost limits the counts of lost
+// records, which may be absurd in a damaged file.
 const (
 	perBuffer = 1 << 20 / 88
 	mostLost  = 1 << 40

@@ -173,7 +173,7 @@ func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	return other, -1
 }
 
-// matchTail returns f and the index after tail if b continues with tail at i, else other and -1.
+// matchTail returns f and the index after tail if b continues with tail at i, else the constant other and -1.
 func matchTail(b []byte, i int, tail string, f field) (field, int) {
 	if string(b[i:i+len(tail)]) == tail {
 		return f, i + len(tail)

@@ -107,7 +107,7 @@ func (m *merger) timeShift() int64 {
 	return base
 }
 
-// numberLanes numbers the lanes in use. Texts for pids and tids become negative numbers, from -2 down.
+// numberLanes numbers the lanes in use. Process and thread ids that are texts become negative numbers, from -2 down.
 func (m *merger) numberLanes() {
 	used := slices.Clone(m.perLane)
 	for e := range m.memory.eachRow() {

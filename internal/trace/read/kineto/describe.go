@@ -87,7 +87,7 @@ func (w *walker) parseDevice(raw []byte) (model.Device, bool) {
 	return d, d.ID >= 0
 }
 
-// set makes raw the window of the parser and returns the index of its first token.
+// set makes the text raw the window of the parser, and returns the index of its first token.
 func (w *walker) set(raw []byte) int {
 	n := len(raw)
 	w.p.b, w.p.n = growBuffer(slices.Clone(raw), n), n

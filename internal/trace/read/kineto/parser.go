@@ -13,7 +13,7 @@ type parser struct {
 	n          int    // length of the text
 	st         status // reason why reading stopped
 	careful    bool
-	crossed    bool // a careful string ran into the next event
+	crossed    bool // careful scanning of a string (see stringEnd) ran into the next event
 	edge       int  // first boundary after edgeOf, n+1 for none; 0 not known
 	edgeOf     int
 	from, vain int // start of the current event; bytes scanned without a result
@@ -32,8 +32,8 @@ type parser struct {
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// seenAPI, seenGPU: an API call, or a device event, with a correlation id was read. Events of that kind then need no
-	// flows.
+	// seenAPI reports that an API call with a correlation id was read, seenGPU that a device event with one was. Events
+	// of that kind then need no flows.
 	seenAPI, seenGPU bool
 }
 
@@ -147,7 +147,7 @@ func (p *parser) tryEvent(i int) int {
 		return j
 	}
 	if !p.careful {
-		// A name that ended too early may have ended the event too.
+		// If a name ended too early, the event may have ended too early as well.
 		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:
@@ -165,8 +165,8 @@ func (p *parser) tryEvent(i int) int {
 	return j
 }
 
-// repairEvent handles an event at i that was not parsed: it tries careful strings, else leaves the event out. It
-// returns the index where parsing continues, or -1 outside the window.
+// repairEvent handles an event at i that was not parsed: it tries careful scanning of strings (see stringEnd), else
+// leaves the event out. It returns the index where parsing continues, or -1 outside the window.
 func (p *parser) repairEvent(i int, final bool) int {
 	broken := p.st == malformed
 	p.careful = true

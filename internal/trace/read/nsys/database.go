@@ -48,7 +48,7 @@ type database struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	table map[string]columns // by name without version
-	// oldRocprof: the first version of rocprof wrote the database.
+	// oldRocprof reports that the first version of rocprof wrote the database.
 	oldRocprof bool
 	named      map[string]string // name with version, for tables that have one
 }
@@ -190,7 +190,7 @@ func (c columns) hasAll(names ...string) bool {
 	return true
 }
 
-// errRows: a table has more rows than fit into the file, so its pages form a cycle.
+// errRows is the error for a table with more rows than fit into the file: its pages form a cycle.
 var errRows = errors.New("more rows than the file has room for")
 
 // Least size of a row in the file, bytes: pointer, sizes and header; for an event also times and thread or stream.

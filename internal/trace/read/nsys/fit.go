@@ -6,7 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Memory outside the tables, bytes: a name without text, a requested string, a call chain, a frame with its text.
+// Memory outside the tables, bytes: of a name without its text, a requested string, a call chain, and a frame with its
+// text.
 const (
 	pendingBytes = 192
 	foundBytes   = 96
@@ -14,7 +15,7 @@ const (
 	frameBytes   = 96
 )
 
-// looseTimes counts the copies of a range that may cross others during placement.
+// looseTimes is the number of copies in memory of a range that may cross others, while ranges are placed on lanes.
 const looseTimes = 3
 
 // usedBytes returns the memory of the data read so far, bytes.

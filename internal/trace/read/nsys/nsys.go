@@ -78,7 +78,7 @@ func Read(ctx context.Context, at, path string, room int64) (*model.Trace, error
 	return r.t, nil
 }
 
-// file describes a database from its first page, without SQLite.
+// file describes a database by its header, read without SQLite. rocpd is set later, once the tables are known.
 type file struct {
 	path     string // name in messages
 	at       string // path of the bytes

@@ -80,8 +80,8 @@ func (r *reader) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTable reads a table if it exists. After a failure the rows so far stay, with a warning whose fix is again. Only
-// the end of ctx is an error.
+// readTable reads a table if it exists. After a failure the rows so far stay, with a warning whose fix is the text
+// again. Only the end of ctx is an error.
 func (r *reader) readTable(ctx context.Context, table, again string, read func(columns) error) error {
 	cols, ok := r.table[table]
 	if !ok {
