@@ -68,7 +68,7 @@ type Outcome struct {
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
 
-// Metric is a figure, or a figure of both sides.
+// Metric is one figure of the short document: a single value, or the old and the new value of a comparison.
 type Metric struct {
 	Name    string          `json:"name"`
 	Unit    string          `json:"unit"`

@@ -15,8 +15,8 @@ const (
 	legendRow   = 20.0
 	noteRow     = 15.0
 	leastPitch  = 13.0 // least height of a row, so that names do not touch
-	leastPanels = 0.45 // least height, as a share of a panel's own
-	mostStretch = 1.8  // limit of rows; a picture with few rows stays partly empty
+	leastPanels = 0.45 // least height of the panels, as a share of their preferred height
+	mostStretch = 1.8  // largest factor by which panels grow to fill a picture; with few rows a part stays empty
 	leastArea   = 36.0 // below this height only the title is drawn
 )
 

@@ -28,7 +28,7 @@ func (n notice) Head() string {
 	return n.Code + " in " + n.Where
 }
 
-// maxEach limits the runs listed with the differing part of their warning.
+// maxEach limits how many runs a joined warning lists: their labels, or the parts of the text in which they differ.
 const maxEach = 12
 
 // given is the warning of one process.

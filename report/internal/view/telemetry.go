@@ -42,7 +42,7 @@ const (
 	maxBands    = 400
 )
 
-// known is a quantity with a title and a unit.
+// known is a quantity of the telemetry that has a title and a unit of its own.
 type known struct {
 	name, title string
 	scale       float64 // factor to the unit of the title
