@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso limits the other metrics stored with a quartet.
+// mostAlso limits the other metrics stored with a quartet (four processes: old, new, new, old).
 const mostAlso = 60
 
 // Quartet implements bisect.Runner.
@@ -85,8 +85,8 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// A process that fails by chance is run again, at most mostTries times. A commit whose program never ran may always
-// fail: its further tries take at most this part of the budget.
+// mostTries limits how often a process that fails by chance is run. newTriesPart is the part of the budget that
+// further tries of a commit may take whose program never ran, because it may always fail.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
@@ -143,7 +143,8 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of process pairs, nine quartets, from which the change and a quartet's noise are estimated.
+// checkPairs is the number of process pairs in the comparison of GOOD with BAD, enough for nine quartets. The change
+// and a quartet's noise are estimated from them.
 const checkPairs = compare.Stage1Blocks + 12
 
 // laterPairs limits the process pairs of later stages: few quartets per commit cannot find a smaller change.

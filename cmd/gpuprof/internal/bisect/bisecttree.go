@@ -158,7 +158,7 @@ func (t *workTrees) placeOf(tree int) judge.Place {
 	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// makeSide returns the side that runs a tree's build. Messages name it by the commit.
+// makeSide returns the judge.Side that runs the build in a tree. Messages name it by the commit.
 func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
 		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)

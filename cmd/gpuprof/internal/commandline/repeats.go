@@ -12,7 +12,8 @@ import (
 // flag must end the list of arguments.
 type Repeats map[*kong.Flag][]occurrence
 
-// occurrence is one use of a flag: the number of values that kong reads (left), or the values taken away from kong.
+// occurrence is one use of a flag. left is the number of values that kong reads; taken lists the values taken away
+// from kong.
 type occurrence struct {
 	left  int
 	taken []string
