@@ -17,8 +17,8 @@ const (
 	wholeSteps = 2
 	// wholeCells is the largest grid in which all cells are compared.
 	wholeCells = 1024
-	// pixelCells is about the number of cells in a frame's compared pixels; mostPixelCells bounds the cells in one
-	// pixel.
+	// A check of a frame compares pixels until they cover pixelCells grid cells. It skips frames with more than
+	// mostPixelCells cells per pixel.
 	pixelCells     = 512
 	mostPixelCells = 4096
 )

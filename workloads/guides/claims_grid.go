@@ -33,7 +33,7 @@ func splitLimits() []AB {
 	return []AB{small, large}
 }
 
-// tapeRecords compares records of a step, from full to none, on growing grids.
+// tapeRecords compares what a step records for a backward pass, from everything to nothing, on growing grids.
 func tapeRecords() []AB {
 	var out []AB
 	for _, grid := range []string{"16", "128", "512"} {

@@ -23,9 +23,9 @@ type View struct {
 	At  int
 }
 
-// Bind loads kern and writes args, the struct given to device.Typed, to the arguments to. A Ref is a Buffer or a View,
-// a Num an int or bool, a Real a float32. own is called first; it sets an argument and returns its letter, or returns
-// 0.
+// Bind loads kern and binds its arguments in to. args is the struct given to device.Typed; in it a Ref is a Buffer or
+// a View, a Num an int or bool, a Real a float32. The function own is called first for each argument: it sets the
+// argument and returns its letter, or returns 0 to leave it to Bind.
 func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args any) device.Func {
 	list, err := kern.List(args)
 	if err != nil && b.Err == nil {

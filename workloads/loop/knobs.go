@@ -57,7 +57,8 @@ func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	return k
 }
 
-// PackedReads is item_reads for a workload that otherwise reads results in one packed copy.
+// PackedReads returns the knob item_reads (see ItemReads) for a workload that by default reads all results in one
+// packed copy.
 func PackedReads(doc string, least, most int) workloads.Knob {
 	return ItemReads(workloads.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
 		Parse: func(s string) (string, error) {
@@ -192,8 +193,8 @@ func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	return k
 }
 
-// PrecisionKnob is the knob precision: the rounding of the products' inputs. unless are settings without a library
-// product that lower precision could speed up.
+// PrecisionKnob is the knob precision: the rounding of the products' inputs. The parameter unless holds settings
+// under which no library product can become faster by a lower precision.
 func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workloads.Knob {
 	k := workloads.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
 	k.Acts = acts
@@ -207,8 +208,8 @@ func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workload
 	return k
 }
 
-// OrderKnob is the knob deterministic: sums in a fixed order. def is the default. The answer a names the settings in
-// which the order costs time, and the affected part of the step.
+// OrderKnob is the knob deterministic: sums in a fixed order. def is the default. The parameter a is the answer that
+// names the settings in which the order costs time, and the affected part of the step.
 func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Knob {
 	k := workloads.Choice("deterministic", doc, "on", "off")
 	if def == "off" {

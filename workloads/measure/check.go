@@ -50,8 +50,8 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 	return sess, nil
 }
 
-// checkSession compares an open session with its reference and with theory. The file known, "" for none, caches the
-// latter for the other settings of the same build.
+// checkSession compares an open session with its reference and with theory. The parameter known is the path of a
+// cache of the checks against theory, for other settings of the same build; "" for no cache.
 func (p Plan) checkSession(ctx context.Context, sess workloads.Session, known string) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if t, is := sess.(workloads.Theorist); is && err == nil {
@@ -115,7 +115,7 @@ func cachePath(info device.Info, plan Plan, code string) string {
 	return filepath.Join(plan.CacheDir, "checks", key+".json")
 }
 
-// knownPath is the cached result of a workloads.Theorist, "" when nothing can be cached.
+// knownPath returns the file that caches the result of a workloads.Theorist, "" when nothing can be cached.
 func knownPath(plan Plan) string {
 	key := hashed(16, plan.Build, plan.Workload.Name(), "known answers")
 	if plan.CacheDir == "" || plan.Build == "" || key == "" {

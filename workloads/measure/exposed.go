@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// interval is a recorded interval in nanoseconds. When several intervals cover an instant, the smallest owner gets it.
+// interval is a recorded interval in nanoseconds with its owner, a rank (see ownerOf). When several intervals cover
+// an instant, the one with the smallest rank owns it.
 type interval struct {
 	start, end int64
 	owner      int

@@ -112,7 +112,8 @@ func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 	}
 }
 
-// stageRung returns the cost of stage events by the ladder, nil if it was not measured.
+// stageRung returns the cost of stage events that the ladder measured, as the ratio of steps with them to steps
+// without; nil if it measured none.
 func (r *runner) stageRung() *gpuprof.Ratio {
 	for i := range r.run.Ladder {
 		if g := &r.run.Ladder[i]; g.Probe == probeStages {

@@ -1,4 +1,8 @@
 // Package measure runs a plan: set up, check, warm up, sample, summarise. The result is a gpuprof.Run.
+//
+// Steps are measured in blocks, which begin and end with an idle device. In a probed block every stage has stage
+// events, an event before and after it; in a bare block only the steps are timed. A span is one recorded interval of
+// a stage. The caller's enqueueing is named launch, and the time that no stage owns gap.
 package measure
 
 import (
@@ -83,8 +87,8 @@ const (
 	minBlockSteps  = 5
 	windowTarget   = 20 * time.Millisecond  // on the host device
 	gpuWindow      = 200 * time.Millisecond // clocks and power follow this slowly
-	blockSlack     = 1.25                   // times the caller's time in a step
-	blockNS        = 20_000                 // added to it
+	blockSlack     = 1.25                   // length of a blocking kernel, relative to the caller's time per step
+	blockNS        = 20_000                 // added to that length
 	longestBlockNS = 50_000_000
 	longStep       = time.Second            // above it, blocks shrink to single steps
 	turnLong       = 200 * time.Millisecond // likewise for turns

@@ -43,7 +43,8 @@ func (r *runner) warmUp() error {
 	return nil
 }
 
-// mayWarmUp reports whether the run may warm up further: it is not interrupted and has time left.
+// mayWarmUp reports whether the run may warm up further: it is not interrupted and has time left. If its time is
+// over, it gets the warning warm-up-cut.
 func (r *runner) mayWarmUp() bool {
 	if r.ctx.Err() != nil {
 		return false

@@ -14,10 +14,12 @@ const (
 )
 
 // fillBins chooses the bins, at most the given number, and makes their candidate lists. Bins start at a tenth of the
-// cutoff, where a list is a third longer than the answer, and grow until the lists fit; a single bin always does.
+// cutoff, where a candidate list is a third longer than the list of neighbours, and grow until the lists fit; a
+// single bin always does.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
-	// If all directions are periodic, the mean length of an answer is known and rules bins out without counting.
+	// If all directions are periodic, the mean number of neighbours is known. Candidate lists are at least that long
+	// on average, so bins whose lists cannot fit are skipped without counting.
 	least := 0.0
 	if f.frame.periodic == [3]bool{true, true, true} {
 		least = sphereDegree(atoms, &f.frame, f.cutoff)
