@@ -78,7 +78,7 @@ type Run struct {
 	ProbedStep  *Series            `json:"probed_step,omitempty"` // periods that the exposed times add up to, unless Step has them
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // per step
-	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
+	Overhead    *Ratio             `json:"overhead"` // step with stage events over the step without
 	ProbeCost   *ProbeCost         `json:"probe_cost,omitempty"`
 	Another     *Another           `json:"another_process,omitempty"` // nil if unknown
 	Ladder      []Rung             `json:"ladder,omitempty"`

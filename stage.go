@@ -89,7 +89,8 @@ type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try is a command, and PyTorch a change, for a stage that limits the step without a knob of the workload for it.
+	// Try and PyTorch are the advice for a stage that limits the step and that no knob of the workload changes: a
+	// command to run, and what to change in a PyTorch program.
 	Try, PyTorch string
 	// TimedAlone: recordings of other programs (gpu-check) have a time of this stage alone, too.
 	TimedAlone bool

@@ -105,7 +105,8 @@ func (m Machine) Throttled() (float64, bool) {
 	return numberAfter(s, key, unit)
 }
 
-// throttleFile returns the file with that time, the key in the file and the unit in seconds.
+// throttleFile returns the file with the time for which the CPU quota stopped the control group, the key in the file
+// and the unit in seconds.
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"

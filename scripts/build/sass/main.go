@@ -83,14 +83,14 @@ func checkLimits(limits []string, sums map[string]count) error {
 	return nil
 }
 
-// part holds the counts of one part's loops.
+// part holds the counts of the loops of one part, a warp's share of a product (see tpgen.Part).
 type part struct {
 	math             int // fp32 products and sums per edge
 	edge, build, row int
 }
 
-// share describes a part in the source: its fp32 products and sums per edge, how many of these the compiler may
-// merge with equal ones, and the edges per batch.
+// share describes a part (see part) in the source: its fp32 products and sums per edge, how many of these the
+// compiler may merge with equal ones, and the edges per batch.
 type share struct{ math, same, batch int }
 
 func countFamily(f tpgen.Family, folder string) ([]count, error) {
