@@ -196,7 +196,8 @@ type ProbeCost struct {
 type Another struct {
 	Share     float64 `json:"share"`
 	Processes int     `json:"processes"` // number of processes behind the estimate
-	// Same: those processes ran this program with these settings, else other settings or builds on this machine.
+	// Same reports that those processes ran this program with these settings; otherwise they ran other settings or
+	// builds on this machine.
 	Same bool `json:"same_settings"`
 }
 

@@ -206,7 +206,7 @@ func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 }
 
 // drawNamed draws the figure named want of a document, which what names ("a run"). By default it draws the first
-// figure with content, else the first. none: the document is missing.
+// figure with content, else the first. none reports that the document is missing.
 func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")

@@ -96,7 +96,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places a figure of width w and height h (0: the panels' height). alone: as its own file, with a head.
+// layOut places a figure of width w and height h (0: as high as the panels). With alone, the figure is a file of its
+// own and has a head.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
@@ -141,7 +142,7 @@ func (d *drawing) noteLines(notes []string, w float64) []string {
 	return d.wrapText(strings.Join(notes, "; "), w, 4)
 }
 
-// addHead places title and context, and returns the y below.
+// addHead places title and context, and returns the y coordinate below them.
 func (d *drawing) addHead(f *Figure) float64 {
 	margin := d.margin
 	title := f.Title
@@ -164,7 +165,7 @@ func (d *drawing) addNotice(s string, x, y, room float64) {
 	}
 }
 
-// addLegend places the legend in rows, and returns the y below.
+// addLegend places the legend in rows, and returns the y coordinate below it.
 func (d *drawing) addLegend(entries []Entry, y float64) float64 {
 	x0, x1 := d.margin, d.w-d.margin
 	if len(entries) == 0 {

@@ -185,7 +185,7 @@ func timePanels(q *loadtest.Requests) []Panel {
 	return []Panel{lat, queue}
 }
 
-// addPoints marks the points of lines with fewer than 40.
+// addPoints marks the points of lines that have fewer than 40.
 func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {

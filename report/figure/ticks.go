@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// ticksOf returns labelled ticks for an axis of the given length, about one per distance each; both are in pixels.
+// ticksOf returns labelled ticks for an axis. long is its length in pixels, and each the desired distance between two
+// ticks.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {

@@ -137,7 +137,7 @@ func costText(s *bisect.Search) string {
 	return text
 }
 
-// measurementOf returns the name of what one measurement runs, for counting measurements.
+// measurementOf returns the noun for counting measurements: process, or quartet (four processes: old, new, new, old).
 func measurementOf(s *bisect.Search) string {
 	if s.Exact {
 		return "process"

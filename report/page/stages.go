@@ -47,7 +47,7 @@ func stageMetrics() []metric {
 	}
 }
 
-// keptShare is the least share of a stage that a terminal short of lines keeps.
+// keptShare is the least share of the step of a stage that a terminal short of lines keeps.
 const keptShare = 0.02
 
 // kernelName returns a cell with a kernel's name, and a remark if the kernel was not timed between two events.

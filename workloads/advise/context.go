@@ -144,7 +144,8 @@ func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 // weights maps stages to the share of their exposed time, 0 to 1, that a rule is about.
 type weights map[string]float64
 
-// typical returns the seconds of a usual step in the weighted stages: the median, which disturbed steps do not move.
+// typical returns the seconds of a usual step in the stages of w, each multiplied by its weight: the median, which
+// disturbed steps do not move.
 func (s *runContext) typical(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -153,8 +154,8 @@ func (s *runContext) typical(w weights) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// lowerQuartile returns the seconds that three of four steps spend at least in the weighted stages. Time that only
-// some steps lose has its cause in the machine, not in the program.
+// lowerQuartile returns the seconds that three of four steps spend at least in the stages of w, each multiplied by
+// its weight. Time that only some steps lose has its cause in the machine, not in the program.
 func (s *runContext) lowerQuartile(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {

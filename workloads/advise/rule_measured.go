@@ -118,8 +118,8 @@ func (s *runContext) declinedStages(other *gpuprof.Run) (of weights, stage strin
 
 // workOf returns the work of one step in the unit of the throughput.
 func (s *runContext) workOf(r *gpuprof.Run) float64 {
-	// Throughput is the work of a step over the periods of whole blocks; the knobs that scale the work give it except
-	// for a constant factor.
+	// If knobs scale the work of a step, their product is the work, except for a constant factor. Otherwise the work
+	// is the throughput times the step time.
 	work, scaled := 1.0, false
 	for _, k := range s.knobs {
 		if n := r.Knobs.Int(k.Name); k.Scales && n > 0 {

@@ -22,15 +22,15 @@ var (
 	activateKernel = cellKernel[gridActivateArgs]("grid_activate", activateHost)
 	// u = psi + tau (delta + bias).
 	updateKernel = cellKernel[gridUpdateArgs]("grid_update", updateHost)
-	// The same; with normalise divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
+	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
 	finishKernel = cellKernel[gridFinishArgs]("grid_finish", updateHost)
-	// One item is one value.
+	// y = x^2. One item is one value.
 	squareKernel = cellKernel[gridSquareArgs]("grid_square", squareHost)
 	sumKernel    = cellKernel[gridSumArgs]("grid_sum", sumHost)
 	// y = sqrt(x + tiny).
 	rootKernel   = cellKernel[gridRootArgs]("grid_root", rootHost)
 	divideKernel = cellKernel[gridDivideArgs]("grid_divide", divideHost)
-	// psi + tau (K - psi), for law diffuse.
+	// u = psi + tau (K - psi) with the mean K of neighboursKernel, for law diffuse.
 	relaxKernel = cellKernel[gridRelaxArgs]("grid_relax", relaxHost)
 	// Law diffuse in one kernel.
 	diffuseKernel = cellKernel[gridDiffuseArgs]("grid_diffuse", diffuseHost)

@@ -67,7 +67,7 @@ type session struct {
 	read   counts // last counters read by the knob stats
 }
 
-// sideOf returns the pixels per side of the device's frame.
+// sideOf returns the pixels per side of the frame (a picture of the grid) that the device makes.
 func (k settings) sideOf(n int) int {
 	if k.PoolWhere == whereHost {
 		return n

@@ -33,7 +33,8 @@ func SyncKnob(doc, def string) workloads.Knob {
 	return k
 }
 
-// everySome returns the waits per step of an operation that a knob runs every N steps.
+// everySome returns a function for Answer.Waits: an operation that waits once, and that the knob runs every N steps,
+// waits 1/N times per step.
 func everySome(knob string) func(set, map[string]float64) float64 {
 	return func(s set, _ map[string]float64) float64 {
 		if n := s.Every(knob); n > 0 {

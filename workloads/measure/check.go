@@ -95,7 +95,8 @@ func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Sessio
 	return checks, err
 }
 
-// cachePath returns "" without a folder or build, or if a knob names a file, whose content is not in the key.
+// cachePath returns the file that caches a passed check. It returns "" without a folder or build, or if a knob names
+// a file, whose content is not in the key.
 func cachePath(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -144,7 +145,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	return checks, true
 }
 
-// writeCache ignores errors, because a missing cache only costs time.
+// writeCache stores checks in a file. It ignores errors, because a missing cache only costs time.
 func writeCache(path string, checks []gpuprof.Check) {
 	b, err := json.Marshal(checks)
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {

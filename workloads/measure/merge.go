@@ -186,7 +186,8 @@ func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof
 	st.BoundS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
 }
 
-// mergeOverhead combines the processes' ratios, one observation each.
+// mergeOverhead combines the processes' ratios of a step with probes to a step without, with one ratio from each
+// process.
 func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	var ratios []float64
 	for _, r := range runs {

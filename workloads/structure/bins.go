@@ -83,8 +83,8 @@ func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	return step, reach + longestDiagonal(step)/2
 }
 
-// eachBin calls do for every bin within reach of image i, at the fractional position at: it takes the range of bins by
-// distance between lattice planes, then tests the sphere around each bin.
+// eachBin calls do for every bin within reach of image i, whose fractional position is at. It takes the range of bins
+// by distance between lattice planes, then tests the sphere around each bin.
 func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64, far float64, do func(bin int)) {
 	var lo, hi [3]int
 	for k := range 3 {

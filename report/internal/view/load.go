@@ -24,7 +24,7 @@ type LoadCurve struct {
 
 // LoadPoint is one run of a LoadCurve.
 type LoadPoint struct {
-	Load     float64 // request rate over the throughput of the same run
+	Load     float64 // request rate divided by the throughput of the same run
 	Requests *loadtest.Requests
 }
 

@@ -38,7 +38,7 @@ type WatchedBlock struct {
 
 const (
 	maxTracks   = 6
-	maxReadings = 600 // of a quantity; also of flags
+	maxReadings = 600 // limit of a quantity's readings, and of the flags
 	maxBands    = 400
 )
 

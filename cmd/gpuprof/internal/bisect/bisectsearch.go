@@ -88,7 +88,7 @@ func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	return state, nil
 }
 
-// searchRange searches one range; over: the search has ended.
+// searchRange searches one range; over reports that the whole search has ended.
 func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }

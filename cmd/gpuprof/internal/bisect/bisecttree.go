@@ -55,8 +55,8 @@ func (t *workTrees) binaryPath(tree int) string {
 	return filepath.Join(t.room.Dir, "gpuprof-"+"abc"[tree:tree+1])
 }
 
-// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built: the commit was
-// built, in the time took; cached: its artifact came from the cache.
+// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built reports that the
+// commit was built, and took is the time for it. cached reports that its artifact came from the cache.
 func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
 	if t.at[tree] == commit.ID {
 		return false, false, 0, nil

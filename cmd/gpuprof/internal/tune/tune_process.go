@@ -35,7 +35,8 @@ func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// measureFresh compares two settings by paired blocks in another process of this program.
+// measureFresh compares two settings in another process of this program, in paired blocks: pairs with one block of
+// steps of each setting.
 func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
