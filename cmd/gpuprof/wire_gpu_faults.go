@@ -24,7 +24,8 @@ import (
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
 // accounts returns a health.Card with the fault reports of each GPU in NVML or the kernel log. If NVML lists no GPU,
-// the first card is AllGPUs with the reason. of maps the UUIDs of GPUs and MIG instances to the index of their card.
+// the first card is AllGPUs with the reason. The map of gives the index of a card by the UUID of its GPU or of a MIG
+// instance.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())

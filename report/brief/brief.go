@@ -75,7 +75,7 @@ type Metric struct {
 	Value   *gpuprof.Number `json:"value,omitempty"`
 	Old     *gpuprof.Number `json:"old,omitempty"`
 	New     *gpuprof.Number `json:"new,omitempty"`
-	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new over old
+	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new divided by old
 	Verdict string          `json:"verdict,omitempty"`
 	// Interval is the 95 % interval of Ratio, or of Value if there is no ratio; null if unknown.
 	Interval [2]gpuprof.Number `json:"interval"`

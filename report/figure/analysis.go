@@ -51,7 +51,7 @@ type part struct {
 
 func (p part) durationSeconds() float64 { return gpuprof.Seconds(p.ns) }
 
-// formatShare formats a part with its share of whole, ns: "1.50 ms, 48.0 %".
+// formatShare formats a part with its share of the time whole, in ns: "1.50 ms, 48.0 %".
 func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }

@@ -197,7 +197,7 @@ func (d *drawing) addSwatch(e Entry, x, y float64) {
 	}
 }
 
-// fitPanels drops rows and panels that do not fit into a height; left describes how many.
+// fitPanels drops rows and panels that do not fit into a height; left is a text about the number of the dropped ones.
 func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
 	for len(out) > 1 && stretchFactor(out, room) < leastPanels {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// bmfValue is a figure with the range over its processes (bencher.dev, "Bencher Metric Format").
+// bmfValue is a figure with the least and the largest value of a process (bencher.dev, "Bencher Metric Format").
 type bmfValue struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"lower_value"`

@@ -88,7 +88,8 @@ func (p *printer) writeBar(b *gpuprof.Bar) {
 	}
 }
 
-// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line of room columns.
+// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line that is room columns
+// wide.
 func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	low, high := r.Value, r.Value
 	if r.High > 0 {

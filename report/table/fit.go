@@ -108,8 +108,9 @@ func (b *block) dropUnit() {
 	}
 }
 
-// fitLines drops units until the parts and the line that counts dropped units fit into room lines. Blocks below the
-// tables go first; tables keep some rows, and blocks above the first table, which are the answer, their first items.
+// fitLines drops units until the parts and the line that counts dropped units fit; room is the number of lines.
+// Blocks below the tables go first; tables keep some rows, and blocks above the first table, which are the answer,
+// their first items.
 func (p *printer) fitLines(room int) {
 	for {
 		n := 0

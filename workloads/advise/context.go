@@ -231,8 +231,8 @@ func (s *runContext) unclaimed(stage string, weight float64) float64 {
 	return min(s.left[stage], weight*s.whole[stage])
 }
 
-// claimTime claims up to want seconds of the stages, each in proportion to the unclaimed part of its weighted time.
-// It returns the seconds claimed in total and by stage.
+// claimTime claims time of the stages, at most want seconds, from each stage in proportion to the unclaimed part of
+// its weighted time. It returns the seconds claimed in total and by stage.
 func (s *runContext) claimTime(want float64, of weights) (got float64, taken map[string]float64) {
 	total := 0.0
 	taken = map[string]float64{}

@@ -78,7 +78,8 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the peak reservation of the current settings, and the setting with a lower one, if any.
+// addReplays adds to figures the pool's peak reservation in a replay of the requests with the current settings, and
+// the setting with a lower one, if any.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

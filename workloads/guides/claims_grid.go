@@ -4,7 +4,7 @@ import "maps"
 
 func gridPair(a, b set) AB { return AB{Workload: "gridsim", Preset: "small", A: a, B: b} }
 
-// gridChange returns a comparison of a with b whose sides share the settings common.
+// gridChange returns a comparison of the settings a with the settings b. Both sides also have the settings in common.
 func gridChange(common, a, b set) AB {
 	with := func(s set) set {
 		out := maps.Clone(common)

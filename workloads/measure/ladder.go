@@ -134,7 +134,7 @@ func (r *runner) telemetryOn(on bool) {
 	}
 }
 
-// timeRung returns the caller's seconds per step over a block of a rung.
+// timeRung runs a block of steps with the probes of a rung, and returns the caller's seconds per step.
 func (r *runner) timeRung(g rung) (float64, error) {
 	n := ladderLeastSteps
 	if r.stepNS > 0 {

@@ -91,11 +91,11 @@ const (
 	blockNS        = 20_000                 // added to that length
 	longestBlockNS = 50_000_000
 	longStep       = time.Second            // above it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // likewise for turns
+	turnLong       = 200 * time.Millisecond // the same limit for blocks of turns
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples; more would only make the result large
 	clockMismatch  = 0.01
-	unevenSteps    = 0.1 // mean over median
+	unevenSteps    = 0.1 // share by which mean and median of steps may differ
 	lookAgain      = 20  // the interval is computed again after a 20th more samples
 )
 

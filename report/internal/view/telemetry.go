@@ -144,7 +144,8 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// thinPeaks thins v to about most indices: the least value, the largest and the first gap (NaN) of each part.
+// thinPeaks divides v into parts and returns of each part the indices of the least value, the largest and the first
+// gap (NaN), in all about most indices.
 func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {

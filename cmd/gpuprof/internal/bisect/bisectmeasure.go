@@ -117,7 +117,7 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// listAlso returns the stages and counters of both sides, each the median over the processes' medians.
+// listAlso returns the stages and counters of both sides, each as the median of the processes' medians.
 func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
@@ -307,8 +307,8 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	return text
 }
 
-// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if it has
-// commits of this class that were measured several times.
+// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if commits of
+// the result's class (machine and settings) were measured there several times.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

@@ -19,7 +19,8 @@ type occurrence struct {
 	taken []string
 }
 
-// TakeRepeats moves repeated flags from a command line into more: short has the words that kong parses.
+// TakeRepeats takes repeated flags out of a command line. short has the words that kong parses, and more the repeated
+// flags.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
 	node, given, behindArgument := root, map[string]bool{}, false

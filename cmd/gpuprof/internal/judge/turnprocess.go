@@ -179,7 +179,7 @@ const (
 
 // TurnAnswer is one line of the process's output.
 type TurnAnswer struct {
-	// Ready is TurnsProtocol once the check has passed and the steps are warm.
+	// Ready is the version of the protocol (TurnsProtocol) once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
 	Serves bool            `json:"serves,omitempty"` // with Ready: the process takes TurnsLoad
 	Turn   *measure.Turn   `json:"turn,omitempty"`
