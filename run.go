@@ -209,7 +209,8 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is one rung of the probe-cost ladder: the ratio of a step with Probe to the same step with the probes in Over.
+// Rung is one rung of the probe-cost ladder: the ratio of a step with the probe named in Probe to the same step with
+// only the probes named in Over.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe

@@ -124,7 +124,7 @@ func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	return "", "", 0, false
 }
 
-// numberAfter returns the value of the line "key value", times unit.
+// numberAfter returns the value of the line "key value", multiplied by unit.
 func numberAfter(s, key string, unit float64) (float64, bool) {
 	for line := range strings.Lines(s) {
 		f := strings.Fields(line)

@@ -13,7 +13,7 @@ import (
 type Located struct {
 	PCI  string // "0000:17:00.0"
 	UUID string // UUID of the GPU's last start by the driver; "" if never started
-	// Driver: the NVIDIA driver lists the GPU, not only the PCI bus.
+	// Driver reports that the NVIDIA driver lists the GPU, not only the PCI bus.
 	Driver bool
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence from the first state: a buffer that no step overwrites is correct in the first
-	// step but stale in the second.
+	// wholeSteps is the number of steps that run in sequence from the first state: a buffer that no step overwrites
+	// is correct in the first step but stale in the second.
 	wholeSteps = 2
 	// wholeCells is the largest grid in which all cells are compared.
 	wholeCells = 1024

@@ -93,7 +93,7 @@ func Claims() []Claim {
 	return all
 }
 
-// Null returns the row that compares a setting with itself.
+// Null returns the claim that compares a setting with itself.
 func Null() Claim {
 	return Claim{ID: "a/a", Null: true, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
 		AB: []AB{gruPair(set{}, set{})}}

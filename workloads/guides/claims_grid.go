@@ -4,7 +4,7 @@ import "maps"
 
 func gridPair(a, b set) AB { return AB{Workload: "gridsim", Preset: "small", A: a, B: b} }
 
-// gridChange returns a comparison of the settings a with the settings b. Both sides also have the settings in common.
+// gridChange returns a comparison of the settings a with the settings b. Both sides get the settings of common, too.
 func gridChange(common, a, b set) AB {
 	with := func(s set) set {
 		out := maps.Clone(common)
@@ -40,7 +40,7 @@ func tapeRecords() []AB {
 		common := set{"impl": "split", "allocator": "pool", "grid": grid}
 		out = append(out, gridChange(common, set{"tape": "saved"}, set{"tape": "off"}), gridChange(common, set{"tape": "nodes"}, set{"tape": "off"}))
 	}
-	// The record of a training step's level against a forward pass alone.
+	// Compare a step that records what training needs with a forward pass alone.
 	return append(out, gruPair(set{"tape": "saved"}, set{"tape": "off"}), gruPair(set{"tape": "saved", "windows_kept": "64"}, set{"tape": "off"}))
 }
 

@@ -44,7 +44,8 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 	}
 }
 
-// ItemReads completes the knob item_reads: how many results are read one number at a time; off is the value for none.
+// ItemReads completes the knob item_reads: how many results are read one number at a time; the parameter off is the
+// value with which none is read so.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}

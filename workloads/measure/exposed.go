@@ -70,7 +70,7 @@ func splitExposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	return rows
 }
 
-// columnOf returns the column of the smallest active owner: a stage, launch or gap.
+// columnOf returns the column of the active owner with the smallest rank (see ownerOf): a stage, launch or gap.
 func columnOf(active []int, nStages int) int {
 	for owner, n := range active {
 		if n > 0 {

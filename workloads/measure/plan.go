@@ -33,7 +33,7 @@ type Plan struct {
 	// NoRequests omits the load of a serving session. A Rate other than 0 replaces the rate in the settings.
 	NoRequests bool
 	Rate       float64
-	// Listening is Load.Listening.
+	// Listening is passed on as workloads.Load.Listening.
 	Listening func(address string)
 	// OwnDevice: the peer process of RunTurns uses another device, so any other process on this device is foreign.
 	OwnDevice bool

@@ -103,7 +103,7 @@ func alternativeValues(k workloads.Knob, from string) []string {
 	return out
 }
 
-// With returns s with the changes made.
+// With returns the settings s with the changes made.
 func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
 	out := maps.Collect(maps.All(s))
 	for _, c := range changes {

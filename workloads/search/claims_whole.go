@@ -71,7 +71,7 @@ func addOverhead(o *tune.Outcome, r *gpuprof.Run) {
 		o.Reason = "the run has no bare blocks to compare with"
 		return
 	}
-	// Equal to the speedup of removing the probes.
+	// The ratio is also the factor by which a step without probes is faster.
 	o.B = [][]float64{{r.Overhead.Ratio, r.Overhead.CI95[0], r.Overhead.CI95[1]}}
 	o.Unit = "steps with probes over steps without"
 }
@@ -134,7 +134,7 @@ func compareShares(means map[string]float64, total float64, guide []guides.Stage
 	return strings.Join(parts, ", ")
 }
 
-// near is the largest ratio between a measured share and the guide's share that counts as equal.
+// near is the largest ratio between a measured share and the guide's share at which the two count as equal.
 const near = 1.1
 
 // shareVerdict compares the measured share of the guide's largest stage with the guide's figure.

@@ -49,8 +49,8 @@ type Options struct {
 	Bench Bench
 	// Fresh compares two settings by paired blocks in a separate process. If nil, nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
-	// Findings measures the starting point in about limit and returns the knobs that its findings name, which are
-	// tried first. If nil, there are no findings.
+	// Findings measures the starting point, which takes about the time limit, and returns the knobs that its findings
+	// name, which are tried first. If nil, there are no findings.
 	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
 	// Resume is an earlier result that was cut short. Its measurements are not repeated, and its time counts.
 	Resume *tune.Result

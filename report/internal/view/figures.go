@@ -214,8 +214,8 @@ type CurvePoint struct {
 	Number bool
 }
 
-// Scaling splits a sweep into curves over one setting: the numeric setting with the most values, else the setting with
-// the most. ok is false if nothing was swept or measured.
+// Scaling splits a sweep into curves over one setting: the numeric setting with the most values or, if no setting is
+// numeric, the one with the most values. ok is false if nothing was swept or measured.
 func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
 	names := Vary(runs)
 	if len(names) == 0 {

@@ -47,7 +47,8 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	return q, builds, err
 }
 
-// measureQuartet measures old, new, new, old. It repeats at most twice if samples of one side are flagged.
+// measureQuartet measures a quartet: four processes in the order old, new, new, old. It repeats the quartet at most
+// twice if samples of one side are flagged.
 func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {

@@ -31,7 +31,7 @@ type TurnProcess struct {
 	serves   bool  // the process takes a load after its turns
 }
 
-// maxAnswer limits a line, bytes; a result of ten thousand samples has 10 MB.
+// maxAnswer limits the length of an answer, which is one line, in bytes; a result of ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
 // StartTurns starts the process of a side; the caller must stop it.

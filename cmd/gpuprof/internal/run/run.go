@@ -52,7 +52,7 @@ type Cmd struct {
 	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
-	// OwnDevice: the other processes in the turns use other devices.
+	// OwnDevice reports that the other processes in the turns use other devices.
 	OwnDevice bool `hidden:""`
 }
 

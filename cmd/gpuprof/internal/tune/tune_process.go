@@ -89,7 +89,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// measurePair runs in the process that measureFresh starts.
+// measurePair compares two settings by paired blocks, in the process that measureFresh starts.
 func (c *Cmd) measurePair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)
