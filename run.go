@@ -215,7 +215,7 @@ type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
 	Ratio
-	// Apart: the timing passes leave the probe out because it may cost more than the limit.
+	// Apart reports that the timing passes leave the probe out, because it may cost more than the limit.
 	Apart bool `json:"apart"`
 }
 

@@ -35,7 +35,8 @@ func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
 	return writeBMF(w, figures)
 }
 
-// writeBMF prefixes every benchmark with gpuprof/, to recognize its own files: the format has no comments.
+// writeBMF writes the figures. It prefixes every benchmark with gpuprof/, to recognize its own files: the format has
+// no comments.
 func writeBMF(w io.Writer, figures []figure) error {
 	out := map[string]map[string]bmfValue{}
 	for _, f := range figures {

@@ -80,7 +80,7 @@ func (b *block) countShown() int {
 	return n
 }
 
-// hasMinorUnit reports whether the block still prints a unit without keep.
+// hasMinorUnit reports whether the block still prints a unit that is not marked keep.
 func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }
@@ -92,7 +92,7 @@ func (b *block) dropAll() {
 	b.above, b.below = nil, nil
 }
 
-// dropUnit drops the smallest unit without keep, or else the smallest; of equal units the last.
+// dropUnit drops the smallest unit that is not marked keep, or else the smallest of all; of equal units the last.
 func (b *block) dropUnit() {
 	for _, keep := range []bool{false, true} {
 		var least *unit

@@ -15,7 +15,7 @@ import (
 const (
 	// leastShare is the least share of a step for a finding: the default threshold of compare and gate.
 	leastShare = 0.05
-	// steadyShare is the share of the step that at least three of four steps must reach.
+	// steadyShare is the share of the step that the time in question must reach in at least three of four steps.
 	steadyShare = 0.8 * leastShare
 	// mostScale is the largest ratio of a step's upper bound to its median by which claims are scaled; a run with a
 	// wider interval is noise.

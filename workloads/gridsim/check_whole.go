@@ -135,7 +135,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf returns the C values of cell i in a layout with cells cells.
+// valuesOf returns the C values of cell i; cells is the number of cells in the layout.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {
@@ -165,7 +165,7 @@ func (c *checker) checkStates(e *evolution, cells []int) error {
 	return nil
 }
 
-// stateBefore returns the state ago steps before the current one.
+// stateBefore returns an earlier state; ago is its number of steps before the current one.
 func (c *checker) stateBefore(ago int) ([]float32, error) {
 	s := c.s
 	switch {

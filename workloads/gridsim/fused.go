@@ -13,8 +13,8 @@ var fusedPTX string
 //go:embed product.ptx.zst
 var productPTX string
 
-// fusedKernel computes a step of law mlp in one launch. On the host device one item has as many cells as tile, a
-// block of fusedWide x fusedHigh cells on CUDA.
+// fusedKernel computes a step of law mlp in one launch. On the host device one item has as many cells as tile; on
+// CUDA it is a block of fusedWide x fusedHigh cells.
 var fusedKernel = device.Typed[gridFusedArgs](device.Kernel{Name: "grid_fused", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1})
 
 // Size of fusedKernel's block of cells on CUDA, as in fused.cu.

@@ -48,7 +48,7 @@ func cellKernel[T any](name string, host func(*device.Args, int, int)) device.Ke
 	return device.Typed[T](device.Kernel{Name: name, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
-// wordCost returns the cost of cells cells, with flops and float32 reads and writes per cell.
+// wordCost returns the cost of a number of cells; flops, and reads and writes of float32 values, are per cell.
 func wordCost(cells, flops, reads, writes int) gpuprof.Cost {
 	n := int64(cells)
 	return gpuprof.Cost{Flops: n * int64(flops), BytesRead: 4 * n * int64(reads), BytesWritten: 4 * n * int64(writes), Launches: 1}

@@ -189,8 +189,8 @@ func DevicePool(d device.Device) device.Pool {
 	return nil
 }
 
-// Wait ends step i with the waits of the knobs item_reads (of the first words elements of result, in turn),
-// reset_stats, pool_trim and sync.
+// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync. Items are read in turn
+// from the first elements of result; words is their number.
 func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {

@@ -101,7 +101,7 @@ func (r *runner) warnApart(cost string) {
 
 // inAStep is the ratio of a span's cost in a step to its cost in a series of spans, which calibrates it: in the
 // series, code and data are in the cache and no other stream runs. With steps of 4 us on two busy cores the ratio was
-// at most 1.6 (lower end of the measured overhead over the calibrated cost).
+// at most 1.6 (lower end of the measured overhead, divided by the calibrated cost).
 const inAStep = 2
 
 // spanRounds is the number of calibration rounds. The median counts, because a round may be interrupted.

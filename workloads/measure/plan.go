@@ -35,7 +35,8 @@ type Plan struct {
 	Rate       float64
 	// Listening is passed on as workloads.Load.Listening.
 	Listening func(address string)
-	// OwnDevice: the peer process of RunTurns uses another device, so any other process on this device is foreign.
+	// OwnDevice reports that the peer process of RunTurns uses another device, so that any other process on this
+	// device is foreign.
 	OwnDevice bool
 	// Note receives a sentence if the check deviates from the requested settings; may be nil.
 	Note func(text string)

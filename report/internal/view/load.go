@@ -44,8 +44,8 @@ func (p LoadPoint) hasLateSender() bool {
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
-// Knee returns the largest load that keeps the SLO. above is a smaller load that does not: then noise or a burst
-// decided one of the two. Both are -1 if there is none.
+// Knee returns the largest load that keeps the SLO. If a smaller load does not keep it, above is that load: noise or
+// a burst then decided one of the two. Both are -1 if there is none.
 func (c LoadCurve) Knee() (knee, above float64) {
 	knee, above = -1, -1
 	for _, p := range c.Points { // by rising load

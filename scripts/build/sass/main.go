@@ -33,7 +33,8 @@ func main() {
 	}
 }
 
-// count holds warp instructions per edge, for building M per edge, and per row.
+// count holds numbers of warp instructions: per edge, per edge for building the matrix M (3j symbols times
+// harmonics), and per row.
 type count struct{ edge, build, row float64 }
 
 func run(args []string) error {
@@ -115,7 +116,7 @@ func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countGradients counts every layer's dw and dy; none if the family has none.
+// countGradients counts the instructions of each layer's dw and dy; none if the family has none.
 func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	if f.GradRoom == 0 {
 		return nil, nil
@@ -141,7 +142,7 @@ func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countFeatures counts every layer's dx; none if the family has none.
+// countFeatures counts the instructions of each layer's dx; none if the family has none.
 func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	if f.XRoom == 0 {
 		return nil, nil
@@ -167,7 +168,7 @@ func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// layersOf counts every layer of a kernel; warpsOf returns the part of each warp of a layer.
+// layersOf counts the instructions of a kernel for each layer; warpsOf returns the part of each warp of a layer.
 func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {
