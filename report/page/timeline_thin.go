@@ -28,7 +28,7 @@ type boxRow struct {
 	input  int // index of the input
 }
 
-// mergeLimit returns the length, ns, below which the n-th merge joins boxes.
+// mergeLimit returns the length, ns, below which the n-th merge of a row joins neighbouring boxes.
 func mergeLimit(n int) int64 {
 	if n == 0 {
 		return 0

@@ -27,7 +27,7 @@ func (p *printer) barSigns() signs {
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// writeAnswer prints verdict, sentence, bar and action, at any limit. A command stays on one line, for copying.
+// writeAnswer prints verdict, sentence, bar and action, with any line limit. A command stays on one line to be copied.
 func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
 	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {
