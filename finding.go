@@ -13,7 +13,7 @@ type Finding struct {
 	Title    string   `json:"title,omitempty"`    // one sentence; of a trace
 	Input    int      `json:"input,omitempty"`    // index into the inputs of an analysis
 
-	// The change of a workload: a knob with its values before and after.
+	// Findings of a measured run only: the stage, and the knob to change with its values before and after.
 	Stage string `json:"stage,omitempty"`
 	Knob  string `json:"knob,omitempty"`
 	From  string `json:"from,omitempty"`

@@ -78,7 +78,7 @@ type Run struct {
 	ProbedStep  *Series            `json:"probed_step,omitempty"` // periods that the exposed times add up to, unless Step has them
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // per step
-	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
+	Overhead    *Ratio             `json:"overhead"` // step with stage events over the step without
 	ProbeCost   *ProbeCost         `json:"probe_cost,omitempty"`
 	Another     *Another           `json:"another_process,omitempty"` // nil if unknown
 	Ladder      []Rung             `json:"ladder,omitempty"`
@@ -196,7 +196,8 @@ type ProbeCost struct {
 type Another struct {
 	Share     float64 `json:"share"`
 	Processes int     `json:"processes"` // number of processes behind the estimate
-	// Same: those processes ran this program with these settings, else other settings or builds on this machine.
+	// Same reports that those processes ran this program with these settings; otherwise they ran other settings or
+	// builds on this machine.
 	Same bool `json:"same_settings"`
 }
 
@@ -208,12 +209,13 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is one rung of the probe-cost ladder: the ratio of a step with Probe to the same step with the probes in Over.
+// Rung is one rung of the probe-cost ladder: the ratio of a step with the probe named in Probe to the same step with
+// only the probes named in Over.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
 	Ratio
-	// Apart: the timing passes leave the probe out because it may cost more than the limit.
+	// Apart reports that the timing passes leave the probe out, because it may cost more than the limit.
 	Apart bool `json:"apart"`
 }
 

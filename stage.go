@@ -89,9 +89,10 @@ type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try is a command, and PyTorch a change, for a stage that limits the step without a knob of the workload for it.
+	// Try and PyTorch are the advice for a stage that limits the step and that no knob of the workload changes: a
+	// command to run, and what to change in a PyTorch program.
 	Try, PyTorch string
-	// TimedAlone: recordings of other programs (gpu-check) have a time of this stage alone, too.
+	// TimedAlone reports that recordings of other programs (gpu-check) have a time of this stage alone, too.
 	TimedAlone bool
 	MaxSpans   int // largest number of Begin/End pairs per step (layers, item reads)
 	// Parts lists the stage's launches per step with their counted cost.

@@ -47,7 +47,8 @@ const (
 type Answer struct {
 	Remedy Remedy
 	To     string // suggested value; empty if the measured figures decide it
-	// When and Unless: the answer holds with all of When and none of Unless. Missing knobs satisfy both.
+	// The answer applies if the settings agree with all of When and none of Unless. A knob that the settings lack
+	// excludes nothing.
 	When, Unless gpuprof.Settings
 	// Waits returns how often a step waits for the device (first five remedies). counters are per step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64

@@ -23,13 +23,13 @@ type Knob struct {
 	Accept string
 	// Parse returns the canonical spelling of a value outside Values, or the violated rule, "must be at least 1".
 	Parse func(string) (string, error)
-	// NamesFile: a value outside Values is a path.
+	// NamesFile reports that a value outside Values is a path.
 	NamesFile bool
 	// Model knobs change the computed result; other knobs change only how it is computed. Tuning does not change model
 	// knobs, and runs that differ in one are not comparable.
 	Model bool
 
-	// Scales: a step's work is proportional to the value.
+	// Scales reports that a step's work is proportional to the value.
 	Scales bool
 	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int

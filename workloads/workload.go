@@ -86,7 +86,7 @@ type Theorist interface {
 	KnownAnswers(context.Context) ([]gpuprof.Check, error)
 }
 
-// CheckAll returns the checks of a session, those of a Theorist included.
+// CheckAll returns the checks of a session and, if it is a Theorist, of its known answers.
 func CheckAll(ctx context.Context, s Session) ([]gpuprof.Check, error) {
 	checks, err := s.Check(ctx)
 	t, is := s.(Theorist)

@@ -90,7 +90,7 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 }
 
 // splitArgs splits the command line into gpuprof's own arguments and a.Rest, the words after "--". Renamed verbs are
-// replaced by their new names, and a form of a verb becomes one word.
+// replaced by their new names, and a form of a verb, such as run watch, becomes one word.
 func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
@@ -108,7 +108,8 @@ func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed
 	return spelled(a, root, commandline.HelpWords(args)), dashed
 }
 
-// spelled replaces a renamed verb by its new name, with a note for the user, and joins the words of a form.
+// spelled replaces a renamed verb by its new name, with a note for the user. It joins the words of a form of a verb,
+// such as run watch, to one word.
 func spelled(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
 	if renamed != nil && !quiet(words) {

@@ -23,8 +23,9 @@ import (
 // machineRoot is the folder with /proc, /sys, /dev/kmsg and /usr; tests set another.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts returns a card with the fault reports of every GPU in NVML or the kernel log; if NVML lists no GPU, the
-// first card is AllGPUs with the reason. of maps the UUIDs of GPUs and MIG instances to their card's index.
+// accounts returns a health.Card with the fault reports of each GPU in NVML or the kernel log. If NVML lists no GPU,
+// the first card is AllGPUs with the reason. The map of gives the index of a card by the UUID of its GPU or of a MIG
+// instance.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -52,14 +53,14 @@ func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) 
 	return w.readKernelLog(cards), of
 }
 
-// machineAccounts opens NVML and returns the cards of accounts.
+// machineAccounts opens NVML and returns the health.Cards of accounts.
 func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	lib, noNVML := nvml.Open()
 	cards, _ := w.accounts(ctx, lib, noNVML)
 	return cards, lib.Close()
 }
 
-// readKernelLog adds the GPU faults in the kernel log to the cards.
+// readKernelLog adds the GPU faults in the kernel log to the health.Cards of the GPUs.
 func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	text, err := kernelLog(filepath.Join(w.machineRoot(), "dev", "kmsg"))
 	why := ""
@@ -69,7 +70,8 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	return health.AskLog(cards, health.ReadLog(text), why)
 }
 
-// accountOf returns the card of a GPU from NVML's reports.
+// accountOf returns a health.Card with a GPU's identity, condition and fault reports as NVML gives them, without
+// measurements.
 func accountOf(d nvml.DeviceInfo) health.Card {
 	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
 		Condition: condition(d, d.MIG == nvml.On)}
@@ -115,8 +117,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// Accounts adds the current fault reports to every measured card. Further GPUs that are faulty or not checked get
-// cards of their own if everyGPU is set.
+// Accounts adds the current fault reports to the health.Card of every measured GPU. If everyGPU is set, further GPUs
+// that are faulty or not checked get health.Cards too.
 func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
@@ -144,7 +146,7 @@ func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU b
 	return cards
 }
 
-// faultLines returns doctor's lines about the faults of every GPU.
+// faultLines returns doctor's lines about the faults of every GPU, from the GPUs' health.Cards.
 func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	var lines []gpuprof.CheckLine
 	for i := range cards {

@@ -17,8 +17,9 @@ import (
 // linkTries is the number of measurements of each direction.
 const linkTries = 5
 
-// Between measures the links between the GPUs at the given positions, and an all-reduce over them; each moves the
-// given bytes. No other code may have the GPUs open. A single GPU has no links.
+// Between measures the copy rates between the GPUs at the positions here in Shown, and an all-reduce over these GPUs.
+// Each copy, and the array of the all-reduce, has the given number of bytes. No other code may have the GPUs open. A
+// single GPU has no links.
 func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil

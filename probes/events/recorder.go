@@ -67,7 +67,8 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder creates all events for blocks of up to steps steps; the Kernels pass needs tracer for launches.
+// NewRecorder creates all events for blocks of at most the given number of steps. tracer records the launches of the
+// Kernels pass.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0

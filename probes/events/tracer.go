@@ -134,7 +134,8 @@ func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	return t.traceOp(op), nil
 }
 
-// traceOp wraps an Op of the device: it enqueues on the device's stream under a traced one, and counts as one launch.
+// traceOp wraps an Op of the device. On a traced stream, the wrapper enqueues the Op on the underlying device stream
+// and records it as one launch.
 func (t *Tracer) traceOp(op device.Op) device.Op {
 	parts := op.Parts()
 	name := fmt.Sprintf("graph of %d launches", len(parts))

@@ -105,7 +105,8 @@ func (m Machine) Throttled() (float64, bool) {
 	return numberAfter(s, key, unit)
 }
 
-// throttleFile returns the file with that time, the key in the file and the unit in seconds.
+// throttleFile returns the file with the time for which the CPU quota stopped the control group, the key in the file
+// and the unit in seconds.
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"
@@ -123,7 +124,7 @@ func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	return "", "", 0, false
 }
 
-// numberAfter returns the value of the line "key value", times unit.
+// numberAfter returns the value of the line "key value", multiplied by unit.
 func numberAfter(s, key string, unit float64) (float64, bool) {
 	for line := range strings.Lines(s) {
 		f := strings.Fields(line)

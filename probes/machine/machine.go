@@ -1,5 +1,5 @@
-// Package machine reads the machine's own files and counters: the machine's description, telemetry during a run,
-// and limits of measuring.
+// Package machine reads files and counters of the system: a description of the machine, telemetry during a run, and
+// what limits measuring on it (see Examine).
 //
 // Values come from /proc and /sys. An unreadable value is left out and never reported as zero.
 package machine

@@ -132,7 +132,7 @@ func skipField(b []byte) []byte {
 	return b[i+1:]
 }
 
-// firstInteger returns the number at the start of b, times unit.
+// firstInteger returns the number at the start of b, multiplied by unit.
 func firstInteger(b []byte, unit float64) (float64, bool) {
 	n, i := 0.0, 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {

@@ -106,8 +106,8 @@ func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	return "", "", ""
 }
 
-// ECCHealth returns the fault that the count of uncorrected errors indicates, with the fix. As many errors as
-// replaced rows belong to repaired memory, unless a row still waits.
+// ECCHealth returns the fault that the count of uncorrected errors indicates, with the fix. Errors up to the number
+// of replaced rows are in memory that is repaired, unless a row still waits for its repair.
 func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	if n := float64(d.Uncorrected); n > d.repairedRows() {
 		return fmt.Sprintf("%g uncorrected errors since the driver was loaded", n), d.resetFix() + "; if the fault returns, replace the GPU"

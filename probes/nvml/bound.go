@@ -277,7 +277,7 @@ func decodeField(v *fieldValue) (float64, bool) {
 	return 0, false
 }
 
-// mostProcesses limits the list's length if the library never accepts it.
+// mostProcesses limits the length of the list of processes, in case the library never accepts a length.
 const mostProcesses = 1 << 16
 
 // growList calls get with longer and longer lists of T until the result fits.

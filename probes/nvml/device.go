@@ -122,7 +122,7 @@ func (d *Device) powerNow() (w float64, instant, ok bool) {
 // ClockHz returns the current clock of the multiprocessors.
 func (d *Device) ClockHz() (float64, bool) { return d.readNumber(smClock) }
 
-// readThrottle reads the throttle counters and calls then under the lock.
+// readThrottle reads the throttle counters and calls the function then, both under the lock.
 func (d *Device) readThrottle(then func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +176,8 @@ func (d *Device) Processes() ([]Process, bool) {
 	return d.procs.markOwn(list, true), true
 }
 
-// Foreign returns the number of processes on the GPU besides this process and its descendants.
+// Foreign returns the number of processes on the GPU that are not ours: neither this process, nor its descendants,
+// nor the waiting gpuprof that started it (see isOurs).
 func (d *Device) Foreign() (n int, ok bool) {
 	list, ok := d.Processes()
 	return countForeign(list), ok

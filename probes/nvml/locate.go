@@ -13,7 +13,7 @@ import (
 type Located struct {
 	PCI  string // "0000:17:00.0"
 	UUID string // UUID of the GPU's last start by the driver; "" if never started
-	// Driver: the NVIDIA driver lists the GPU, not only the PCI bus.
+	// Driver reports that the NVIDIA driver lists the GPU, not only the PCI bus.
 	Driver bool
 }
 
@@ -62,9 +62,9 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in missing addresses and UUIDs of NVML's GPUs from the kernel's list found. It fills in an address
-// only if both lists have equal length: the only unused address, or the address at the same position. NVML lists
-// GPUs by PCI address, so all addresses that NVML returned must have equal positions in both lists.
+// Identify fills in missing addresses and UUIDs of NVML's GPUs from the list found, which is the kernel's. It fills
+// in an address only if both lists have equal length: the only unused address, or the address at the same position.
+// NVML lists GPUs by PCI address, so all addresses that NVML returned must have equal positions in both lists.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {

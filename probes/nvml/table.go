@@ -80,7 +80,7 @@ type (
 		usedMemory          uint64
 		gpuInstance, compID uint32
 	}
-	// processInfoV1 is the list's struct in the first version of the function.
+	// processInfoV1 is an entry of the process list in the first version of NVML's functions.
 	processInfoV1 struct {
 		pid        uint32
 		usedMemory uint64

@@ -38,7 +38,8 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// unitOf returns the metadata of a metric's unit (the better direction, and whether the count is exact); nil if seen.
+// unitOf returns the metadata of a metric's unit (the better direction, and whether the count is exact); nil if an
+// earlier metric had this unit.
 func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetadata {
 	u := metricUnit(m)
 	if seen[u] || m.Samples == nil {

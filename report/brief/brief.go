@@ -68,14 +68,14 @@ type Outcome struct {
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
 
-// Metric is a figure, or a figure of both sides.
+// Metric is one figure of the short document: a single value, or the old and the new value of a comparison.
 type Metric struct {
 	Name    string          `json:"name"`
 	Unit    string          `json:"unit"`
 	Value   *gpuprof.Number `json:"value,omitempty"`
 	Old     *gpuprof.Number `json:"old,omitempty"`
 	New     *gpuprof.Number `json:"new,omitempty"`
-	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new over old
+	Ratio   *gpuprof.Number `json:"ratio,omitempty"` // new divided by old
 	Verdict string          `json:"verdict,omitempty"`
 	// Interval is the 95 % interval of Ratio, or of Value if there is no ratio; null if unknown.
 	Interval [2]gpuprof.Number `json:"interval"`

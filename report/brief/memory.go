@@ -41,7 +41,7 @@ func Memory(a *memsnap.Analysis) (*Document, error) {
 	return d, nil
 }
 
-// memoryMetrics adds the changes of a comparison, or else the code lines that hold the memory.
+// memoryMetrics adds metrics: for a comparison the changes of memory, otherwise the bytes that each code line holds.
 func (d *Document) memoryMetrics(a *memsnap.Analysis, m *memsnap.Moment) {
 	none := [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if a.Before != nil {

@@ -27,7 +27,7 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 	return d, nil
 }
 
-// run adds one run; several: each metric has the run's settings in its name.
+// run adds one run. With several, the name of each metric contains the run's settings.
 func (d *Document) run(r *gpuprof.Run, several bool) {
 	of := ""
 	if several {
@@ -53,7 +53,8 @@ func (d *Document) run(r *gpuprof.Run, several bool) {
 	d.countSkipped("counters"+of, len(r.Counters))
 }
 
-// setKnob describes a knob of the workload as a finding's change, and puts the stage first in Where.
+// setKnob sets the finding's change to a knob of the workload with its new and old value. It puts the stage first in
+// Where.
 func (f *Finding) setKnob(of *gpuprof.Finding) {
 	if of.Knob == "" {
 		return

@@ -28,7 +28,8 @@ func listOf[T any](name string, items *[]T, share float64) *list {
 	return l
 }
 
-// keepItems keeps further items within room and limit (of this list), bytes, and returns the remaining room.
+// keepItems keeps further items of the list while they fit into room, the bytes left in the document, and into limit,
+// the bytes that this list may take. It returns the remaining room.
 func (l *list) keepItems(room, limit int) int {
 	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
 		room -= l.sizes[l.keep]

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// columnNames returns the column names. The first column numbers the runs of a sweep, from 1. The stage is empty for
-// the whole step, the interval for a metric without one.
+// columnNames returns the column names. The first column numbers the runs of a sweep, from 1. The column stage is
+// empty for the whole step, and the columns of the interval are empty for a metric without one.
 func columnNames() []string {
 	return []string{runfile.CSVMark, "workload", "preset", "device", "mode", "knobs", "status", "stage", "metric", "value", "unit", "ci95_low", "ci95_high", "samples", "processes"}
 }

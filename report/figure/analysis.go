@@ -42,7 +42,7 @@ func deviceNames(a *analyze.Analysis) string {
 	return strings.Join(names[:min(len(names), 3)], ", ")
 }
 
-// part is a named share of a device's time, ns.
+// part is a named part of a device's time, in ns.
 type part struct {
 	name string
 	tone Tone
@@ -51,12 +51,13 @@ type part struct {
 
 func (p part) durationSeconds() float64 { return gpuprof.Seconds(p.ns) }
 
-// formatShare formats a part with its share of whole, ns: "1.50 ms, 48.0 %".
+// formatShare formats a part with its share of the time whole, in ns: "1.50 ms, 48.0 %".
 func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts returns a device's time by classes with a tone, the longest first, all other classes, and idle states.
+// splitParts divides a device's time: a part for each class of operations that has a tone, the longest first, one
+// part for all other classes, then the idle states.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
@@ -217,7 +218,7 @@ func stepLabel(s *analyze.StepTime, i int) string {
 	return fmt.Sprint(i)
 }
 
-// stepParts divides a step; without a device, into the data loader and the rest.
+// stepParts divides a step's time by splitParts or, if the step used no device, into the data loader and the rest.
 func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
@@ -292,7 +293,8 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel draws a device's time in columns; a part of the time is one mark, with a box per column.
+// overviewPanel draws a device's time in columns. Each class of work or idle state is one mark, with a box per
+// column.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true

@@ -27,7 +27,7 @@ func Chances(s *bisect.Search) *Figure {
 	return f
 }
 
-// commitAxis has the commits from the oldest to BAD.
+// commitAxis returns an axis with the commits from the oldest to BAD.
 func commitAxis(s *bisect.Search) Axis {
 	n := float64(s.N())
 	return Axis{Min: 0.5, Max: n + 0.5, Label: fmt.Sprintf("commit: 1 follows %s, %d is %s", s.Good.Short(), s.N(), s.At(s.N()).Short())}
@@ -55,7 +55,7 @@ func chancePanel(s *bisect.Search) Panel {
 	return p
 }
 
-// levelPanel draws each commit's change against GOOD, with its interval.
+// levelPanel draws the change of each commit against GOOD, the older end of the search, with its interval.
 func levelPanel(s *bisect.Search) (Panel, bool) {
 	p := Panel{Height: 150, X: commitAxis(s), Y: Axis{Unit: 0.01, Label: "change against GOOD (%)"}}
 	widen := func(values ...gpuprof.Number) {

@@ -75,10 +75,11 @@ func Waterfall(c *compare.Comparison) *Figure {
 type fall struct {
 	name  string
 	delta float64
-	more  string // after the change
+	more  string // text after the change
 }
 
-// addFalls draws a waterfall between two times: the bars in their order, then the rest.
+// addFalls draws a waterfall from the time before to the time after: the bars in their order, then a bar for the rest
+// of the change.
 func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest float64) {
 	if gpuprof.IsFinite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
 		bars = append(bars, fall{"the rest", rest, ""})
@@ -230,7 +231,8 @@ func orSide(name, otherwise string) string {
 	return name
 }
 
-// overlayPanel has the histograms between 0 and 1, and the processes' medians below.
+// overlayPanel returns a panel with the histograms of both sides, scaled to heights from 0 to 1, and below them the
+// medians of the processes.
 func overlayPanel(o verdict.Overlay) Panel {
 	const oldAt, newAt = -0.25, -0.6
 	m := o.Row.Of

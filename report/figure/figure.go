@@ -147,7 +147,7 @@ const (
 // rowAxis returns the Y axis of a panel of rows.
 func rowAxis(names []string) Axis { return Axis{Scale: Rows, Max: float64(len(names)), Names: names} }
 
-// secondsAxis returns an axis of times from 0 to most, s.
+// secondsAxis returns an axis of times in seconds, from 0 to the value most.
 func secondsAxis(label string, most float64) Axis {
 	unit, name := view.Scale(most)
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}

@@ -73,7 +73,7 @@ const (
 	intervalReach = 1.5
 )
 
-// forestRange returns a range with every ratio and most of every interval.
+// forestRange returns the range of the axis. It contains every ratio, and most of every interval.
 func forestRange(all []ratioRow, guides []float64) (least, most float64) {
 	lo, hi := 0.98, 1.02
 	for _, g := range guides {

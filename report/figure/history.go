@@ -46,7 +46,8 @@ func Trends(r *history.Report) *Figure {
 	return f
 }
 
-// Trend draws one metric over the sessions, and the sentinel below it.
+// Trend draws one metric over the sessions, and below it the sentinel, a fixed program that shows changes of the
+// machine.
 func Trend(t *history.Trend, m *history.Metric) *Figure {
 	f := &Figure{ID: "trend", Title: view.Cut(t.Benchmark+", "+m.Name, 80),
 		Desc: "The figure of every session in the order of commits, the level between changes, and the changes."}
@@ -57,7 +58,7 @@ func Trend(t *history.Trend, m *history.Metric) *Figure {
 	return f
 }
 
-// addTrend adds a panel for a metric, and one for the sentinel if there is one.
+// addTrend adds a panel for a metric and, if the trend has a sentinel (see Trend), one for the sentinel.
 func (f *Figure) addTrend(t *history.Trend, m *history.Metric) {
 	p, ok := f.trendPanel(t, m)
 	if !ok {
@@ -117,7 +118,7 @@ func (f *Figure) addEntry(e Entry) {
 	}
 }
 
-// classMarks marks where another class of sessions begins.
+// classMarks marks where sessions of another class begin, which ran on another machine or with other settings.
 func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	for _, c := range t.Classes[min(1, len(t.Classes)):] {
 		out = append(out, Mark{Kind: Rule, X0: float64(c.First) - 0.5, Tone: Soft, Form: Hair, Tip: "another class: " + c.Class + " " + view.Cut(c.Device, 60)})
@@ -126,7 +127,8 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	return out
 }
 
-// sessionMarks draws the sessions and the levels. Sessions that were not analyzed look different.
+// sessionMarks draws a point for each session, and the levels: the metric's median between two changes. Sessions that
+// were not analyzed look different.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
 	const few = 120
 	form := Points

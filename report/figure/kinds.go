@@ -143,8 +143,8 @@ func findOwner(name string) string {
 	return "it shows " + strings.Join(has, " or ") + "; write one with " + command
 }
 
-// OfRuns draws the figure named want. By default it draws the stages of one run, the scaling of several, or their
-// latency if only the load differs. ErrUsage, with the possible figures, if want is unknown or cannot be drawn.
+// OfRuns draws the figure with the name want. By default it draws the stages of one run, the scaling of several, or
+// their latency if only the load differs. ErrUsage, with the possible figures, if want is unknown or cannot be drawn.
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
 	switch {
@@ -180,7 +180,8 @@ func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure,
 	return drawNamed("an analysis", analysisKinds(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
-// OfTraces is OfRuns for a comparison of traces. Without old and now it has no overview.
+// OfTraces is OfRuns for a comparison of traces. Without old and now, the indexes of the two sides, it has no
+// overview.
 func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("a comparison of traces", traceKinds(), sides{c, old, now}, c == nil, want)
 }
@@ -205,8 +206,8 @@ func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }
 
-// drawNamed draws the figure named want of a document, which what names ("a run"). By default it draws the first
-// figure with content, else the first. none: the document is missing.
+// drawNamed draws the figure with the name want; what names the document in errors ("a run"). By default it draws the
+// first figure with content, else the first. none reports that the document is missing.
 func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")

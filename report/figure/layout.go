@@ -15,8 +15,8 @@ const (
 	legendRow   = 20.0
 	noteRow     = 15.0
 	leastPitch  = 13.0 // least height of a row, so that names do not touch
-	leastPanels = 0.45 // least height, as a share of a panel's own
-	mostStretch = 1.8  // limit of rows; a picture with few rows stays partly empty
+	leastPanels = 0.45 // least height of the panels, as a share of their preferred height
+	mostStretch = 1.8  // largest factor by which panels grow to fill a picture; with few rows a part stays empty
 	leastArea   = 36.0 // below this height only the title is drawn
 )
 
@@ -96,7 +96,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places a figure of width w and height h (0: the panels' height). alone: as its own file, with a head.
+// layOut places a figure of width w and height h (0: as high as the panels). With alone, the figure is a file of its
+// own and has a head.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
@@ -141,7 +142,7 @@ func (d *drawing) noteLines(notes []string, w float64) []string {
 	return d.wrapText(strings.Join(notes, "; "), w, 4)
 }
 
-// addHead places title and context, and returns the y below.
+// addHead places title and context, and returns the y coordinate below them.
 func (d *drawing) addHead(f *Figure) float64 {
 	margin := d.margin
 	title := f.Title
@@ -164,7 +165,7 @@ func (d *drawing) addNotice(s string, x, y, room float64) {
 	}
 }
 
-// addLegend places the legend in rows, and returns the y below.
+// addLegend places the legend in rows, and returns the y coordinate below it.
 func (d *drawing) addLegend(entries []Entry, y float64) float64 {
 	x0, x1 := d.margin, d.w-d.margin
 	if len(entries) == 0 {
@@ -196,7 +197,7 @@ func (d *drawing) addSwatch(e Entry, x, y float64) {
 	}
 }
 
-// fitPanels drops rows and panels that do not fit into a height; left describes how many.
+// fitPanels drops rows and panels that do not fit into a height; left is a text about the number of the dropped ones.
 func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
 	for len(out) > 1 && stretchFactor(out, room) < leastPanels {

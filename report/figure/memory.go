@@ -20,7 +20,7 @@ func newMemoryFigure(id, title, desc string, a *memsnap.Analysis) *Figure {
 	return f
 }
 
-// bytesAxis returns a linear axis from 0 to most bytes.
+// bytesAxis returns a linear axis of sizes in bytes, from 0 to the value most.
 func bytesAxis(label string, most float64) Axis {
 	unit, name := 1.0, "bytes"
 	for _, u := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kindTones returns the tones of the categories, equal in all figures of a device.
+// kindTones returns the tones of the categories of memory, equal in all figures of a device.
 func kindTones(d *memsnap.Device) map[string]Tone {
 	tones := map[string]Tone{}
 	for _, k := range d.Series.Kinds {

@@ -131,7 +131,7 @@ func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	return p, nil
 }
 
-// titleAxis returns a time axis up to most, s, and puts its name above the panel.
+// titleAxis returns an axis of times in seconds up to the value most, and puts its title above the panel.
 func titleAxis(p *Panel, title string, most float64) Axis {
 	y := secondsAxis(title, max(most*1.05, 1e-6))
 	p.Title, y.Label = y.Label, ""
@@ -185,7 +185,7 @@ func timePanels(q *loadtest.Requests) []Panel {
 	return []Panel{lat, queue}
 }
 
-// addPoints marks the points of lines with fewer than 40.
+// addPoints marks the points of lines that have fewer than 40.
 func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {

@@ -32,7 +32,8 @@ func Telemetry(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// addBands draws bands and flags behind the panels.
+// addBands draws behind the panels a band for each block of samples and each throttled time, and marks flagged
+// samples.
 func (f *Figure) addBands(w view.Watched) {
 	sides := map[bool]Tone{false: "t5", true: Rest}
 	said := map[bool]bool{}

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// ticksOf returns labelled ticks for an axis of the given length, about one per distance each; both are in pixels.
+// ticksOf returns labelled ticks for an axis. long is its length in pixels, and each the desired distance between two
+// ticks.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {
@@ -31,7 +32,8 @@ func (a *Axis) unitSize() float64 {
 	return 1
 }
 
-// stepTicks returns round values between lo and hi: about most of them, but at least two, since one shows no scale.
+// stepTicks returns round values between lo and hi. Their number is about most, but at least two, since one shows no
+// scale.
 func stepTicks(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {

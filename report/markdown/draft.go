@@ -24,7 +24,8 @@ func (d *draft) addPart(t *rowsOf, format string, args ...any) {
 	d.parts = append(d.parts, part{s: fmt.Sprintf(format, args...), of: t})
 }
 
-// limitText returns at most limit bytes (0: all). It drops rows without keep, then other rows, then the last lines.
+// limitText returns at most limit bytes (0: all). It drops rows that are not marked keep, then other rows, then the
+// last lines.
 func (d *draft) limitText(limit int) string {
 	rows := d.chooseRows(limit)
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// bmfValue is a figure with the range over its processes (bencher.dev, "Bencher Metric Format").
+// bmfValue is a figure with the least and the largest value of a process (bencher.dev, "Bencher Metric Format").
 type bmfValue struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"lower_value"`
@@ -35,7 +35,8 @@ func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
 	return writeBMF(w, figures)
 }
 
-// writeBMF prefixes every benchmark with gpuprof/, to recognize its own files: the format has no comments.
+// writeBMF writes the figures. It prefixes every benchmark with gpuprof/, to recognize its own files: the format has
+// no comments.
 func writeBMF(w io.Writer, figures []figure) error {
 	out := map[string]map[string]bmfValue{}
 	for _, f := range figures {

@@ -63,7 +63,7 @@ func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 	return out, nil
 }
 
-// add appends a finite figure with the range over its processes.
+// add appends a finite figure, with the least and the largest median of a process.
 func add(to []figure, f figure, runs [][]float64) []figure {
 	if !gpuprof.IsFinite(f.value) {
 		return to

@@ -74,7 +74,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	return p.addExplanations()
 }
 
-// nsCell holds a time given in ns.
+// nsCell returns a cell with a time given in ns.
 func nsCell(v int64) Cell {
 	return Cell{Text: gpuprof.FormatNS(v), Value: gpuprof.Seconds(v), Unit: "s"}
 }
@@ -134,7 +134,8 @@ func cardMeta(a *analyze.Analysis, meta []string) []string {
 	return append(meta, a.Recording.Text)
 }
 
-// stepTitle names the total of a table's parts.
+// stepTitle returns the name of the time that a table divides into parts: the mean step, or the window of a trace
+// without steps.
 func stepTitle(a *analyze.Analysis) string {
 	if a.Step.Count == 0 {
 		return "window"

@@ -35,7 +35,7 @@ func isPlain(a *analyze.Analysis) bool {
 	return a.Recording != nil && a.Recording.Program == analyze.Python
 }
 
-// hostPartName names a part. In a program without operators, no part is "outside operators".
+// hostPartName names a part of the host thread's time. In a program without operators it drops the words "outside, ".
 func hostPartName(a *analyze.Analysis, name string) string {
 	if isPlain(a) {
 		return strings.TrimPrefix(name, "outside, ")

@@ -114,7 +114,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	return append(lines, cost)
 }
 
-// asBefore follows a command that the user has to complete.
+// asBefore is text after a command that the user has to complete.
 const asBefore = "with the options and the command of this search"
 
 func costText(s *bisect.Search) string {
@@ -137,7 +137,7 @@ func costText(s *bisect.Search) string {
 	return text
 }
 
-// measurementOf names the unit of one measurement.
+// measurementOf returns the noun for counting measurements: process, or quartet (four processes: old, new, new, old).
 func measurementOf(s *bisect.Search) string {
 	if s.Exact {
 		return "process"

@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// wordsCell holds a text without a figure.
+// wordsCell returns a cell with a text and no figure.
 func wordsCell(s string) Cell { return Cell{Text: s} }
 
-// amountCell holds a figure's text with its value, in base units; it is empty if either is missing.
+// amountCell returns a cell with a figure's text and its value in base units. The cell is empty if either is missing.
 func amountCell(text string, v float64, unit string) Cell {
 	if text == view.None || text == gpuprof.Unknown {
 		return Cell{}
@@ -16,7 +16,7 @@ func amountCell(text string, v float64, unit string) Cell {
 	return Cell{Text: text, Value: v, Unit: unit}
 }
 
-// medianCell holds the median of a series of seconds; empty for nil.
+// medianCell returns a cell with the median of a series of seconds; empty for nil.
 func medianCell(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}
@@ -24,7 +24,7 @@ func medianCell(s *gpuprof.Series) Cell {
 	return amountCell(view.Cell(s), s.Median, "s")
 }
 
-// secondsCell holds a time in seconds; empty if unknown.
+// secondsCell returns a cell with a time in seconds; empty if unknown.
 func secondsCell(v float64) Cell {
 	if !(v > 0) {
 		return Cell{}

@@ -115,7 +115,7 @@ func metricRow(r verdict.Row) Row {
 	return row
 }
 
-// reasonBlocks lists each reason once, with its metrics.
+// reasonBlocks lists each reason for a verdict once, with the metrics that have it.
 func reasonBlocks(rows []verdict.Row) []Block {
 	loud, same := List{Noun: "reason", Max: maxListed}, List{Noun: "reason", Max: maxListed, In: Terminal | Verbose}
 	names := map[string][]string{}

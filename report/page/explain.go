@@ -67,7 +67,7 @@ type aboutWalk struct {
 	texts List
 }
 
-// walkSections walks a page's sections; terminal: a terminal prints the enclosing section.
+// walkSections walks a page's sections; terminal reports that a terminal prints the enclosing section.
 func (w *aboutWalk) walkSections(all []Section, terminal bool) {
 	for _, s := range all {
 		terminal := terminal && s.In.In(Terminal)

@@ -169,7 +169,7 @@ func slowestBy(m *fleet.Metric) float64 {
 	return float64(m.Slowest[0].Worse)
 }
 
-// notBelow returns share, or 0 if rounding has made it slightly negative.
+// notBelow returns share, or 0 if it is so close to 0 that rounding may have made it negative.
 func notBelow(share float64) float64 {
 	if math.Abs(share) < 0.0005 {
 		return 0
@@ -177,7 +177,7 @@ func notBelow(share float64) float64 {
 	return share
 }
 
-// shareCell holds a standard deviation as a share.
+// shareCell formats a relative standard deviation as a percentage; the cell is empty if it is not finite.
 func shareCell(s gpuprof.Number) Cell {
 	if !gpuprof.IsFinite(float64(s)) {
 		return Cell{}

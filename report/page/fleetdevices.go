@@ -101,7 +101,7 @@ func timesCell(r *gpuprof.Ratio) Cell {
 	return amountCell(view.Times(r.Ratio), r.Ratio, "1")
 }
 
-// reachedInterval formats the 95 % interval of a step.
+// reachedInterval formats the 95 % interval of a device's step time.
 func reachedInterval(a *fleet.Reached) string {
 	lo, hi := float64(a.CI95[0]), float64(a.CI95[1])
 	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {

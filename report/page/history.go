@@ -91,7 +91,7 @@ type series struct {
 	m *history.Metric
 }
 
-// seriesOf lists the metrics of all trends, the largest change first.
+// seriesOf lists the metrics of all trends, by the size of their latest change, the largest first.
 func seriesOf(r *history.Report) []series {
 	var out []series
 	for i := range r.Trends {
@@ -109,7 +109,7 @@ func (s series) fullName() string {
 	return s.t.Benchmark + " " + s.m.Name
 }
 
-// currentCell holds the level of the latest sessions.
+// currentCell returns a cell with the level of the latest sessions: the metric's median since its last change.
 func (s series) currentCell() Cell {
 	if n := len(s.m.Levels); n > 0 {
 		v := float64(s.m.Levels[n-1].Value)
@@ -152,7 +152,8 @@ func trendTable(all []series) Table {
 	return t
 }
 
-// spreadCell holds the scatter of sessions about their level and, if it is known, the part between commits.
+// spreadCell returns a cell with the scatter of sessions about their level, the median between two changes, and if
+// known, the part of the scatter that lies between commits.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
 	if !gpuprof.IsFinite(v) {

@@ -23,7 +23,8 @@ type memoryTraceData struct {
 	Bytes  int64    `json:"other_bytes,omitempty"`
 	Stacks [][]int  `json:"stacks"` // the innermost frame first
 	Frames []string `json:"frames"`
-	// Event, Requested and Reserved have an entry per column of the chart: the event with most bytes, and both maxima.
+	// Event, Requested and Reserved have an entry for each column of the chart: the event with the most bytes, and
+	// the largest requested and reserved bytes.
 	Event     []int   `json:"event"`
 	Requested []int64 `json:"requested"`
 	Reserved  []int64 `json:"reserved"`

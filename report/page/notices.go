@@ -28,7 +28,7 @@ func (n notice) Head() string {
 	return n.Code + " in " + n.Where
 }
 
-// maxEach limits the runs listed with the differing part of their warning.
+// maxEach limits how many runs a joined warning lists: their labels, or the parts of the text in which they differ.
 const maxEach = 12
 
 // given is the warning of one process.
@@ -193,9 +193,9 @@ func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 // brackets lists pairs of brackets; in quotes each character closes itself.
 const brackets, quotes = "()[]{}", "\"`"
 
-// closeBrackets shortens the shared head and tail of texts until no differing part contains half of a pair. It cuts as
-// few words as possible, first from the tail, and ignores texts with an unclosed pair. ok is false if fewer than least
-// words remain.
+// closeBrackets shortens the shared head and tail of texts until no differing part contains half of a pair. It cuts
+// as few words as possible, first from the tail, and ignores texts with an unclosed pair. ok is false if fewer words
+// than least remain.
 func closeBrackets(words [][]string, head, tail, least int) (from, to int, ok bool) {
 	words = slices.DeleteFunc(slices.Clone(words), hasHalfPair)
 	for cut := 0; cut == 0 || cut <= head+tail-least; cut++ {

@@ -15,7 +15,7 @@ type point struct {
 	Setting    []string // a value for each name of Vary
 	Step       *gpuprof.Series
 	Throughput *gpuprof.Throughput
-	Ratio      float64 // step median over that of the first run; 0 if unknown
+	Ratio      float64 // step median divided by the first run's; 0 if unknown
 	Checks     string
 	Status     string
 }

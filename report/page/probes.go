@@ -36,8 +36,9 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
-// calibratedBound returns the calibrated cost of a step's spans, as a share of the bare step. It is a bound for the
-// host only: on a GPU, events cost more than their recording, because kernels no longer follow each other at once.
+// calibratedBound returns the calibrated cost of a step's spans, as a share of a step without probes. It is a bound
+// for the host only: on a GPU, events cost more than their recording, because kernels no longer follow each other at
+// once.
 func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
 	if r.ProbedStep.Usable() || step == nil {

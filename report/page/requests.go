@@ -76,7 +76,8 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText warns that a late sender delayed requests, for which a reader would blame the service; nil if in time.
+// lateText warns that a late sender delayed requests, for which a reader would blame the service; nil if the sender
+// was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil

@@ -102,7 +102,7 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	return t
 }
 
-// perSecond holds a rate; "-" if there is none.
+// perSecond returns a cell with a rate; "-" if there is none.
 func perSecond(v float64, unit string) Cell {
 	if v <= 0 {
 		return Cell{}

@@ -47,10 +47,10 @@ func stageMetrics() []metric {
 	}
 }
 
-// keptShare is the least share of a stage that a terminal short of lines keeps.
+// keptShare is the least share of the step of a stage that a terminal short of lines keeps.
 const keptShare = 0.02
 
-// kernelName holds a kernel's name, with a remark if it was not timed between two events.
+// kernelName returns a cell with a kernel's name, and a remark if the kernel was not timed between two events.
 func kernelName(k gpuprof.StageResult) Cell {
 	return Cell{Text: k.Name, Note: methodText(k.Method)}
 }

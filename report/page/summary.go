@@ -162,7 +162,8 @@ func checkSummary(r *gpuprof.Run) string {
 	return text
 }
 
-// toleranceShare returns a check's error over its tolerance; zero over zero is 0, and NaN ranks above any number.
+// toleranceShare returns a check's error divided by its tolerance; zero over zero is 0, and NaN ranks above any
+// number.
 func toleranceShare(c gpuprof.Check) float64 {
 	e := float64(c.RelativeError)
 	v := e / c.Tolerance

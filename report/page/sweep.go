@@ -208,7 +208,7 @@ func servedCells(q *loadtest.Requests) []Cell {
 	return out
 }
 
-// medianOrZero holds the median of a step, which is valid even if it is 0.
+// medianOrZero returns a cell with the median of a step, which is valid even if it is 0.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}

@@ -33,7 +33,7 @@ type timelineData struct {
 	Kernels []bool        `json:"kernels"` // whether a kind is of kernels
 	Rows    []timelineRow `json:"rows"`
 	Finds   []foundPlaces `json:"finds,omitempty"`
-	// Stacks has frame numbers, the innermost first, by the stack numbers of the rows.
+	// Stacks lists each stack's frames, innermost first, as indices into Frames. Stack n of a row is Stacks[n-1].
 	Stacks [][]int  `json:"stacks,omitempty"`
 	Frames []string `json:"frames,omitempty"`
 }

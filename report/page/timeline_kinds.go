@@ -42,7 +42,7 @@ func boxKinds() []boxKind {
 	return out
 }
 
-// kindsOfClasses returns the kind of a class's copies and fills; the kind of its kernels is the next number.
+// kindsOfClasses returns for each class the kind of its copies and fills; the kind of its kernels is the next number.
 func kindsOfClasses() map[model.Class]int {
 	out := map[model.Class]int{}
 	for i, c := range model.Classes() {

@@ -28,7 +28,7 @@ type boxRow struct {
 	input  int // index of the input
 }
 
-// mergeLimit returns the length, ns, below which the n-th merge joins boxes.
+// mergeLimit returns the length, ns, below which the n-th merge of a row joins neighbouring boxes.
 func mergeLimit(n int) int64 {
 	if n == 0 {
 		return 0
@@ -44,7 +44,7 @@ type rowBuilder struct {
 	out    []box
 }
 
-// joined is a merge in progress: the box that the next one may join.
+// joined is one of the row's merges: its last box, which may still join the next box (open).
 type joined struct {
 	box  box
 	open bool
@@ -62,7 +62,8 @@ func (r *rowBuilder) add(b box) {
 	r.pushMerged(0, b)
 }
 
-// pushMerged adds a box to the n-th merge, or to the row if there is no n-th merge.
+// pushMerged gives a box to the n-th of the successive merges, each of which joins longer neighbours than the one
+// before. If there is no n-th merge, the box becomes a part of the row.
 func (r *rowBuilder) pushMerged(n int, b box) {
 	if n == len(r.merges) {
 		if r.out = append(r.out, b); len(r.out) > maxBoxes {
@@ -88,7 +89,7 @@ func (r *rowBuilder) pushMerged(n int, b box) {
 	m.box, m.open = b, true
 }
 
-// buildRow finishes all merges and returns the row.
+// buildRow finishes the row's merges (see joined) and returns the row.
 func (r *rowBuilder) buildRow(name, sums string) boxRow {
 	for n := 0; n < len(r.merges); n++ { // the last merge may start another one
 		if m := &r.merges[n]; m.open {

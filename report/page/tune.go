@@ -126,7 +126,7 @@ func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
 
-// intervalCell holds an interval with both ends.
+// intervalCell returns a cell with both ends of an interval; on a narrow terminal they are joined by a minus.
 func intervalCell(text string) Cell {
 	return Cell{Text: text, Narrow: strings.Replace(text, " to ", "-", 1)}
 }

@@ -145,7 +145,8 @@ func deviceName(x *analyze.Index, device int) string {
 	return fmt.Sprintf("GPU %d: %s", v.ID, view.Cut(v.Name, 60))
 }
 
-// writeRows writes marks under one name from tid on, and returns the next free tid.
+// writeRows writes marks as one row, or several of one name if they overlap, from thread number tid on. It returns
+// the next free number.
 func (d *drawing) writeRows(tid int, name string, marks []*mark) int {
 	if dropped := len(marks) - maxSlices; dropped > 0 {
 		slices.SortStableFunc(marks, func(a, b *mark) int { return cmp.Compare(b.Len(), a.Len()) })

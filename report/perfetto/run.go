@@ -232,7 +232,8 @@ func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	}
 }
 
-// writeTelemetry writes a counter per quantity, and returns the end.
+// writeTelemetry writes a counter for each quantity. It returns the time of the last reading in ns, or base if there
+// is none.
 func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 	end := base
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {

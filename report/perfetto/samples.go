@@ -22,8 +22,9 @@ type sample struct {
 
 func (s sample) span() (int64, int64) { return s.start, s.end }
 
-// writeSamples writes every sample at its time in the run, above the telemetry. It returns the end, and the number of
-// samples without a row. It writes none if the run's list of times does not match its samples.
+// writeSamples writes every sample at its time in the run, above the telemetry. It returns the time at which the last
+// sample ends, and the number of samples without a row. It writes none if the run's list of times does not match its
+// samples.
 func writeSamples(e *encoder, r *gpuprof.Run, run int, base int64) (end int64, left int) {
 	split, left := nestRows(pairSamples(r, base))
 	end = base

@@ -27,7 +27,7 @@ func (p *printer) barSigns() signs {
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// writeAnswer prints verdict, sentence, bar and action, at any limit. A command stays on one line, for copying.
+// writeAnswer prints verdict, sentence, bar and action, with any line limit. A command stays on one line to be copied.
 func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
 	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {
@@ -88,7 +88,8 @@ func (p *printer) writeBar(b *gpuprof.Bar) {
 	}
 }
 
-// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line of room columns.
+// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line that is room columns
+// wide.
 func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	low, high := r.Value, r.Value
 	if r.High > 0 {

@@ -80,7 +80,7 @@ func (b *block) countShown() int {
 	return n
 }
 
-// hasMinorUnit reports whether the block still prints a unit without keep.
+// hasMinorUnit reports whether the block still prints a unit that is not marked keep.
 func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }
@@ -92,7 +92,7 @@ func (b *block) dropAll() {
 	b.above, b.below = nil, nil
 }
 
-// dropUnit drops the smallest unit without keep, or else the smallest; of equal units the last.
+// dropUnit drops the smallest unit that is not marked keep, or else the smallest of all; of equal units the last.
 func (b *block) dropUnit() {
 	for _, keep := range []bool{false, true} {
 		var least *unit
@@ -108,8 +108,9 @@ func (b *block) dropUnit() {
 	}
 }
 
-// fitLines drops units until the parts and the line that counts dropped units fit into room lines. Blocks below the
-// tables go first; tables keep some rows, and blocks above the first table, which are the answer, their first items.
+// fitLines drops units until the parts and the line that counts dropped units fit; room is the number of lines.
+// Blocks below the tables go first; tables keep some rows, and blocks above the first table, which are the answer,
+// their first items.
 func (p *printer) fitLines(room int) {
 	for {
 		n := 0

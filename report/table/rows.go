@@ -164,8 +164,8 @@ func (p *printer) writeLegend(all, shown []placed) {
 	}
 }
 
-// fitColumns drops the least important columns until the others fit at their least widths, and narrows these to room.
-// If none may be dropped, it cuts the widest ones.
+// fitColumns drops the least important columns until the others fit at their least widths, and narrows these until
+// they are at most room columns of text wide. If none may be dropped, it cuts the widest ones.
 func fitColumns(all []placed, room int) []placed {
 	out := slices.Clone(all)
 	for {

@@ -73,8 +73,8 @@ func padRight(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-twwidth.Width(s), 0))
 }
 
-// wrapText breaks text at blanks into lines of at most room columns, never between a number and its unit. It cuts
-// longer words, so that a hostile label cannot widen the report.
+// wrapText breaks text at blanks into lines that are at most room columns wide, never between a number and its unit.
+// It cuts longer words, so that a hostile label cannot widen the report.
 func wrapText(text string, room int) []string {
 	var out []string
 	cur := ""
@@ -126,7 +126,7 @@ func isUnit(s string) bool {
 	return strings.HasSuffix(s, "/s")
 }
 
-// cutAt returns the longest prefix of s that fits into room columns, at least one rune.
+// cutAt returns the longest beginning of s that is at most room columns wide, but at least one rune.
 func cutAt(s string, room int) string {
 	end := 0
 	for i, c := range s {
@@ -139,7 +139,7 @@ func cutAt(s string, room int) string {
 	return s[:end]
 }
 
-// cutToWidth cuts text to room columns, with an ellipsis.
+// cutToWidth cuts a text that is wider than room columns, and ends it with an ellipsis.
 func cutToWidth(s string, room int) string {
 	if twwidth.Width(s) <= room {
 		return s

@@ -205,7 +205,7 @@ func hintOf(lines []page.Line) string {
 	return lines[at].Value
 }
 
-// writeItem prints an item; spare: including the lines that are dropped first.
+// writeItem prints an item; spare includes the lines that are dropped first.
 func (p *printer) writeItem(l page.List, it page.Item, number int, spare bool) {
 	head := ""
 	switch {

@@ -89,8 +89,9 @@ func opposedShare(causes []compare.Cause) float64 {
 	return back
 }
 
-// explainers returns the differences that can have changed a stage, only those of the first kind that has any: knobs
-// that act on the stage, knobs without declared stages, the environment, the code, and last the seed of the input.
+// explainers returns the differences that can have changed a stage. They are all of one kind, the first one with any
+// difference: knobs that act on the stage, knobs without declared stages, the environment, the code, and last the
+// seed of the input.
 func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {

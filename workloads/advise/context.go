@@ -15,7 +15,7 @@ import (
 const (
 	// leastShare is the least share of a step for a finding: the default threshold of compare and gate.
 	leastShare = 0.05
-	// steadyShare is the share of the step that at least three of four steps must reach.
+	// steadyShare is the share of the step that the time in question must reach in at least three of four steps.
 	steadyShare = 0.8 * leastShare
 	// mostScale is the largest ratio of a step's upper bound to its median by which claims are scaled; a run with a
 	// wider interval is noise.
@@ -144,7 +144,8 @@ func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 // weights maps stages to the share of their exposed time, 0 to 1, that a rule is about.
 type weights map[string]float64
 
-// typical returns the seconds of a usual step in the weighted stages: the median, which disturbed steps do not move.
+// typical returns the seconds of a usual step in the stages of w, each multiplied by its weight: the median, which
+// disturbed steps do not move.
 func (s *runContext) typical(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -153,8 +154,8 @@ func (s *runContext) typical(w weights) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// lowerQuartile returns the seconds that three of four steps spend at least in the weighted stages. Time that only
-// some steps lose has its cause in the machine, not in the program.
+// lowerQuartile returns the seconds that three of four steps spend at least in the stages of w, each multiplied by
+// its weight. Time that only some steps lose has its cause in the machine, not in the program.
 func (s *runContext) lowerQuartile(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -230,8 +231,8 @@ func (s *runContext) unclaimed(stage string, weight float64) float64 {
 	return min(s.left[stage], weight*s.whole[stage])
 }
 
-// claimTime claims up to want seconds of the stages, each in proportion to the unclaimed part of its weighted time.
-// It returns the seconds claimed in total and by stage.
+// claimTime claims time of the stages, at most want seconds, from each stage in proportion to the unclaimed part of
+// its weighted time. It returns the seconds claimed in total and by stage.
 func (s *runContext) claimTime(want float64, of weights) (got float64, taken map[string]float64) {
 	total := 0.0
 	taken = map[string]float64{}

@@ -50,13 +50,14 @@ func (p *program) adviceFor(knob, value string) string {
 	return workloads.LineFor(p.knob(knob).Advice, value)
 }
 
-// fix is a knob with the answer that applies a remedy.
+// fix is a knob with one of its answers: the answer declares the remedy that the knob provides, and the value to set.
 type fix struct {
 	knob string
 	workloads.Answer
 }
 
-// findFixes returns the knobs with answers for a remedy that apply to the run's settings.
+// findFixes returns, for each knob of the run, the first of its answers that provides the remedy and applies to the
+// run's settings, if any.
 func (s *runContext) findFixes(remedy workloads.Remedy) []fix {
 	var out []fix
 	for _, k := range s.knobs {
@@ -80,8 +81,8 @@ func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
 	return fix{}, false
 }
 
-// ruleOf returns the rule of a knob whose effect was measured: the rule of the answer that applies to the settings,
-// else of the knob's first answer.
+// ruleOf returns the rule for a knob whose effect was measured: the rule for the remedy of the knob's first answer
+// that applies to the settings, else of its first answer.
 func (s *runContext) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
 	for _, a := range answers {

@@ -81,9 +81,10 @@ func (s *runContext) gainOver(b *gpuprof.Run) float64 {
 	return min(blocks, s.run.Step.Median-b.Step.Median*work/s.workOf(b))
 }
 
-// slowerThan reports whether the run is slower than a, beyond both intervals, and whether three of four steps of a
-// are faster than three of four steps of the run. A sweep's runs follow each other in time; their intervals come from
-// one process each and do not include changes of the machine between them.
+// slowerThan reports whether run a is faster by both tests: the intervals of the throughput do not overlap, and for
+// the same work the upper quartile of a's steps is below the lower quartile of this run's. The second test is needed
+// because a sweep's runs follow each other in time, while their intervals come from one process each and do not
+// include changes of the machine between them.
 func (s *runContext) slowerThan(a *gpuprof.Run) bool {
 	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // false if either has no interval
 		return false
@@ -117,8 +118,8 @@ func (s *runContext) declinedStages(other *gpuprof.Run) (of weights, stage strin
 
 // workOf returns the work of one step in the unit of the throughput.
 func (s *runContext) workOf(r *gpuprof.Run) float64 {
-	// Throughput is the work of a step over the periods of whole blocks; the knobs that scale the work give it except
-	// for a constant factor.
+	// If knobs scale the work of a step, their product is the work, except for a constant factor. Otherwise the work
+	// is the throughput times the step time.
 	work, scaled := 1.0, false
 	for _, k := range s.knobs {
 		if n := r.Knobs.Int(k.Name); k.Scales && n > 0 {

@@ -19,8 +19,8 @@ const (
 	// wideInterval is the half-width of the step's interval, relative to the step, above which two such runs cannot
 	// be distinguished at the default threshold.
 	wideInterval = leastShare / 2
-	// quarters is the number of parts of a process's samples between which drift is measured, and leastQuarter the
-	// least samples in each.
+	// quarters is the number of parts into which a process's samples are divided to find drift. leastQuarter is the
+	// least number of samples in each.
 	quarters     = 4
 	leastQuarter = 5
 )
@@ -59,7 +59,8 @@ func (s *runContext) findNoise() []gpuprof.Finding {
 	}, 0)}
 }
 
-// relativeDrift returns the range of a process's quarter medians over the series' median, for the worst process.
+// relativeDrift takes the medians of the four quarters of a process's samples, and returns their range divided by the
+// series' median, of the process with the largest range.
 func relativeDrift(x *gpuprof.Series) float64 {
 	worst := 0.0
 	for _, run := range x.Runs {

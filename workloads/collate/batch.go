@@ -125,8 +125,8 @@ type slot struct {
 	spill bool          // the batch was too large for home and is on the heap
 }
 
-// prepare lays out the slot for a batch of these rows. Workers must not allocate device memory, so a batch that is
-// too large goes to the heap; the caller finds spill set and enlarges the slot.
+// prepare lays out the slot, the memory of one batch, for a batch of these rows. Workers must not allocate device
+// memory, so a batch that is too large goes to the heap; the caller finds spill set and enlarges the slot.
 func (sl *slot) prepare(rows sizes) {
 	f := &sl.frame
 	sl.mem, sl.spill = sl.home, false

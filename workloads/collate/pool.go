@@ -45,7 +45,8 @@ type pool struct {
 	hired int64        // workers started since the session began
 }
 
-// nextBatch waits for batch i. The batch's memory stays unchanged until held further batches have been taken.
+// nextBatch waits for batch i. The batch's memory stays unchanged until as many further batches as held have been
+// taken.
 func (p *pool) nextBatch(i int) (*slot, error) {
 	if i != p.first+p.taken || p.workers == nil || p.epochEnded() {
 		if err := p.begin(i); err != nil {
@@ -92,7 +93,7 @@ func (p *pool) begin(i int) error {
 	return nil
 }
 
-// askAhead requests further batches within the epoch until ahead are outstanding.
+// askAhead requests further batches within the epoch until their number is ahead.
 func (p *pool) askAhead() {
 	for p.asked < p.taken+p.ahead {
 		index := p.first + p.asked

@@ -136,8 +136,8 @@ func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 }
 
 // sampleRows compares the chosen rows with a brute-force search, and the positions of all atoms and probes in the
-// samples of these rows. Rows are numbered through the batch, each sample's atoms before its probes. If and is not
-// nil, it is called for each row that agrees.
+// samples of these rows. Rows are numbered through the batch, each sample's atoms before its probes. The function
+// and, unless nil, is called for each row that agrees.
 func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, and func(p *part, r int, crystal *structure.Crystal)) error {
 	first := 0
 	for i := range parts {

@@ -68,7 +68,8 @@ func newSampler(r *recipe) (*sampler, error) {
 	return s, err
 }
 
-// source returns an item's structure. Unless impl=cached has kept it, a folder's file is read for every sample.
+// source returns an item's structure. A structure in a folder is read from its file for every sample, unless
+// impl=cached has kept it.
 func (s *sampler) source(item int) (*source, error) {
 	if s.hafnia != nil {
 		return s.hafnia, nil

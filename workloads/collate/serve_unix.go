@@ -76,7 +76,7 @@ func serve(orders io.Reader, answers io.Writer) error {
 	}
 }
 
-// endedError returns nil for a closed pipe, which is the order to end.
+// endedError returns the error of reading an order. It returns nil for a closed pipe, which is the order to end.
 func endedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

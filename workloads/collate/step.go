@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// Stages of a step, in order. starved includes the caller's time until the batch is complete: with workers the wait
-// for them, without workers its own stages sample and collate, which are spans inside.
+// Stages of a step, in order. Stage starved is the caller's time until the batch is complete: with workers the wait
+// for them, without workers the making of the batch. Stages sample and collate are spans inside it.
 const (
 	stStarved = iota
 	stSample

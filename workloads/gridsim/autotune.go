@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tuneTiles times the law with every tile and keeps the fastest. Results do not depend on the tile: it groups cells
-// and leaves the order of each sum unchanged.
+// tuneTiles times the law with every tile, a number of cells per work item, and keeps the fastest. Results do not
+// depend on the tile: it groups cells and leaves the order of each sum unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	began := time.Now()
 	best, fastest := s.tile, time.Duration(math.MaxInt64)

@@ -16,7 +16,8 @@ import (
 const (
 	// tolerance of one float32 operation against float64. The measured difference of an update is 6e-8.
 	tolerance = 1e-5
-	// Cells checked where all would take over a second, besides the corners and edgeCells of each edge.
+	// Where checking all cells would take over a second, sampledCells random cells are checked, edgeCells cells of
+	// each edge, and the corners.
 	sampledCells = 64
 	edgeCells    = 16
 	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides

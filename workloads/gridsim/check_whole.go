@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence from the first state: a buffer that no step overwrites is correct in the first
-	// step but stale in the second.
+	// wholeSteps is the number of steps that run in sequence from the first state: a buffer that no step overwrites
+	// is correct in the first step but stale in the second.
 	wholeSteps = 2
 	// wholeCells is the largest grid in which all cells are compared.
 	wholeCells = 1024
-	// pixelCells is about the number of cells in a frame's compared pixels; mostPixelCells bounds the cells in one
-	// pixel.
+	// A check of a frame compares pixels until they cover pixelCells grid cells. It skips frames with more than
+	// mostPixelCells cells per pixel.
 	pixelCells     = 512
 	mostPixelCells = 4096
 )
@@ -135,7 +135,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf returns the C values of cell i in a layout with cells cells.
+// valuesOf returns the C values of cell i; cells is the number of cells in the layout.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {
@@ -165,7 +165,7 @@ func (c *checker) checkStates(e *evolution, cells []int) error {
 	return nil
 }
 
-// stateBefore returns the state ago steps before the current one.
+// stateBefore returns an earlier state; ago is its number of steps before the current one.
 func (c *checker) stateBefore(ago int) ([]float32, error) {
 	s := c.s
 	switch {

@@ -13,8 +13,8 @@ var fusedPTX string
 //go:embed product.ptx.zst
 var productPTX string
 
-// fusedKernel computes a step of law mlp in one launch. One item is tile cells on the host device, a block of
-// fusedWide x fusedHigh cells on CUDA.
+// fusedKernel computes a step of law mlp in one launch. On the host device one item has as many cells as tile; on
+// CUDA it is a block of fusedWide x fusedHigh cells.
 var fusedKernel = device.Typed[gridFusedArgs](device.Kernel{Name: "grid_fused", Host: fusedHost, PTX: fusedPTX, Threads: 128, PerBlock: 1})
 
 // Size of fusedKernel's block of cells on CUDA, as in fused.cu.
@@ -24,7 +24,7 @@ const (
 )
 
 // productKernel computes out = W x for every cell, without a bias: K values x, M values out. W is [M,K], with hwc
-// [K,M]. One item is tile cells.
+// [K,M]. One item has as many cells as tile.
 var productKernel = device.Typed[gridProductArgs](device.Kernel{Name: "grid_product", Host: productHost, PTX: productPTX, Threads: 256, PerBlock: 1})
 
 var vendorKernels = map[string]*device.Kernel{

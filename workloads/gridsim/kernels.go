@@ -22,15 +22,15 @@ var (
 	activateKernel = cellKernel[gridActivateArgs]("grid_activate", activateHost)
 	// u = psi + tau (delta + bias).
 	updateKernel = cellKernel[gridUpdateArgs]("grid_update", updateHost)
-	// The same; with normalise divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
+	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
 	finishKernel = cellKernel[gridFinishArgs]("grid_finish", updateHost)
-	// One item is one value.
+	// y = x^2. One item is one value.
 	squareKernel = cellKernel[gridSquareArgs]("grid_square", squareHost)
 	sumKernel    = cellKernel[gridSumArgs]("grid_sum", sumHost)
 	// y = sqrt(x + tiny).
 	rootKernel   = cellKernel[gridRootArgs]("grid_root", rootHost)
 	divideKernel = cellKernel[gridDivideArgs]("grid_divide", divideHost)
-	// psi + tau (K - psi), for law diffuse.
+	// u = psi + tau (K - psi) with the mean K of neighboursKernel, for law diffuse.
 	relaxKernel = cellKernel[gridRelaxArgs]("grid_relax", relaxHost)
 	// Law diffuse in one kernel.
 	diffuseKernel = cellKernel[gridDiffuseArgs]("grid_diffuse", diffuseHost)
@@ -48,7 +48,7 @@ func cellKernel[T any](name string, host func(*device.Args, int, int)) device.Ke
 	return device.Typed[T](device.Kernel{Name: name, Host: host, Grain: 2048, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
-// wordCost returns the cost of cells cells, with flops and float32 reads and writes per cell.
+// wordCost returns the cost of a number of cells; flops, and reads and writes of float32 values, are per cell.
 func wordCost(cells, flops, reads, writes int) gpuprof.Cost {
 	n := int64(cells)
 	return gpuprof.Cost{Flops: n * int64(flops), BytesRead: 4 * n * int64(reads), BytesWritten: 4 * n * int64(writes), Launches: 1}

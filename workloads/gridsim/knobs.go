@@ -107,8 +107,9 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// Traffic of fused relative to the traffic of the others' pointwise kernels at C = 16 and H = 64: 8C over 4(17C + 4H
-// + 4) less the products' 4(3C + 2H) for split, 8C over 4(10C + 2H) for gemm.
+// Bytes that impl=fused moves, divided by the bytes of the other implementations' pointwise kernels, at C = 16 and H
+// = 64: 8C / (4(17C + 4H + 4) - 4(3C + 2H)) for split, where the products' bytes are subtracted, and 8C / (4(10C +
+// 2H)) for gemm.
 const (
 	fusedShare = 8. * 16 / (4 * (14*16 + 2*64 + 4))
 	gemmShare  = 8. * 16 / (4 * (10*16 + 2*64))

@@ -140,7 +140,8 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks makes every chunk's operations. The first takes the blocks of the whole grid, the last gives them back.
+// forChunks calls of for every chunk of rows, and returns the operations of all chunks. The first chunk takes the
+// blocks of the whole grid, the last gives them back.
 func (s *session) forChunks(of func(part) []operation) []operation {
 	rows := s.shape.N
 	if n := s.k.Chunk; n > 0 {

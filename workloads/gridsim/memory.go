@@ -32,7 +32,7 @@ const (
 var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
 	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
 
-// block is device memory: words elements of buf, starting at element at.
+// block is device memory: the part of buf that begins at element at. words is its number of elements.
 type block struct {
 	buf   device.Buffer
 	at    int

@@ -36,7 +36,8 @@ func (s shape) cells() int { return s.N * s.N }
 
 func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
 
-// offset returns the index of channel c of cell i in an array of cells cells with channels values each.
+// offset returns the index of channel c of cell i in an array; cells is its number of cells, channels the number of
+// values of each.
 func (s shape) offset(c, i, channels, cells int) int {
 	if s.hwc {
 		return i*channels + c
@@ -151,7 +152,7 @@ func (s shape) lawCost(precision string) gpuprof.Cost {
 }
 
 // frameCost returns the cost of a frame. It reads the state, for the map of changes also the previous state, and
-// writes maps planes of the picture.
+// writes the picture, which has as many planes as maps.
 func frameCost(s shape, maps, scale int) gpuprof.Cost {
 	p, c := int64(s.cells()), int64(s.C)
 	cost := gpuprof.Cost{Flops: 2 * c * p, BytesRead: 4 * c * p, BytesWritten: 4 * int64(maps) * p / int64(scale*scale), Launches: 1}

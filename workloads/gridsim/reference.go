@@ -85,7 +85,7 @@ func lengthOf(u []float64) float64 {
 	return math.Sqrt(sum + tiny)
 }
 
-// unitVector returns u over its length, or u if the law does not normalise.
+// unitVector returns u divided by its length, or u if the law does not normalise.
 func (r reference) unitVector(u []float64) []float64 {
 	if !r.s.normalise {
 		return u

@@ -49,8 +49,8 @@ type nowhereToMap struct{}
 func (nowhereToMap) Map(int, int64) error { return nil }
 func (nowhereToMap) Unmap(int) error      { return nil }
 
-// peakWith returns the peak reservation in bytes of the same requests with other settings, and without trims if not
-// trims.
+// peakWith replays the requests with other settings and returns the peak reservation in bytes. If trims is false, the
+// replay leaves out the recorded trims.
 func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	p := pool.New(set, nowhereToMap{})
 	held := map[int32]*pool.Block{}
@@ -68,7 +68,8 @@ func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
 	return p.Stats().PeakReserved
 }
 
-// otherSettings returns the knob settings to replay; trims reports whether the session trims.
+// otherSettings returns the settings of the pool with which the session's requests are replayed, among them
+// pool_trim=never if the session trims its pool.
 func otherSettings(trims bool) []string {
 	out := []string{"max_split=none", "max_split=32", "max_split=64", "max_split=128", "max_split=256", "max_split=512"}
 	if trims {
@@ -77,7 +78,8 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the peak reservation of the current settings, and the setting with a lower one, if any.
+// addReplays adds to figures the pool's peak reservation in a replay of the requests with the current settings, and
+// the setting with a lower one, if any.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

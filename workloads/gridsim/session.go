@@ -67,7 +67,7 @@ type session struct {
 	read   counts // last counters read by the knob stats
 }
 
-// sideOf returns the pixels per side of the device's frame.
+// sideOf returns the pixels per side of the frame (a picture of the grid) that the device makes.
 func (k settings) sideOf(n int) int {
 	if k.PoolWhere == whereHost {
 		return n
@@ -295,7 +295,7 @@ func (s *session) newMemory() (memory, error) {
 // restoreFirst makes the first state the start of the next step, and discards earlier states.
 func (s *session) restoreFirst() error { return s.startFrom(drawState(s.shape, s.seed)) }
 
-// startFrom makes first, a state in the layout, the start of the next step, and discards earlier states.
+// startFrom makes the state first, in the session's layout, the start of the next step, and discards earlier states.
 func (s *session) startFrom(first []float32) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err

@@ -94,7 +94,7 @@ func (s *session) describeStages() {
 	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
-// portionOf returns a cost times share, rounded.
+// portionOf returns a cost multiplied by share, rounded.
 func portionOf(c gpuprof.Cost, share float64) gpuprof.Cost {
 	part := func(v int64) int64 { return int64(float64(v)*share + 0.5) }
 	return gpuprof.Cost{Flops: part(c.Flops), BytesRead: part(c.BytesRead), BytesWritten: part(c.BytesWritten), Launches: part(c.Launches)}

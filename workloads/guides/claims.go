@@ -7,10 +7,10 @@ import "github.com/gpuprof/gpuprof"
 // Claim is one rule of a published tuning guide with its test: A is the setting it warns of, B the one it recommends.
 type Claim struct {
 	ID, Guide, Claim, Figure string
-	// Speedup is the least ratio that the guide promises, time of A over time of B. 0: the guide gives no figure for
-	// time, or claims a loss without one.
+	// Speedup is the least ratio that the guide promises, the time of A divided by the time of B. 0: the guide gives
+	// no figure for time, or claims a loss without one.
 	Speedup float64
-	// Placebo: the change should have no effect; an interval that excludes 1 is a discovery.
+	// Placebo marks a change that should have no effect; an interval that excludes 1 is then a discovery.
 	Placebo bool
 	AB      []AB
 	// Null marks the row that compares a setting with itself.
@@ -27,7 +27,7 @@ type Claim struct {
 	// Not is the reason why a row is never measured; Why describes a reason that only this claim has.
 	Not, Why string
 	// Program holds the settings of gpuprof tune -- COMMAND that try the recommendation on the user's own program.
-	// Reversed: they undo it.
+	// Reversed reports that these settings undo the recommendation.
 	Program  []string
 	Reversed bool
 	// Notes correct statements of the guide; reports show them next to the figures.
@@ -93,7 +93,7 @@ func Claims() []Claim {
 	return all
 }
 
-// Null returns the row that compares a setting with itself.
+// Null returns the claim that compares a setting with itself.
 func Null() Claim {
 	return Claim{ID: "a/a", Null: true, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
 		AB: []AB{gruPair(set{}, set{})}}

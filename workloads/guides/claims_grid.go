@@ -4,7 +4,7 @@ import "maps"
 
 func gridPair(a, b set) AB { return AB{Workload: "gridsim", Preset: "small", A: a, B: b} }
 
-// gridChange returns a comparison of a with b whose sides share the settings common.
+// gridChange returns a comparison of the settings a with the settings b. Both sides get the settings of common, too.
 func gridChange(common, a, b set) AB {
 	with := func(s set) set {
 		out := maps.Clone(common)
@@ -33,14 +33,14 @@ func splitLimits() []AB {
 	return []AB{small, large}
 }
 
-// tapeRecords compares records of a step, from full to none, on growing grids.
+// tapeRecords compares what a step records for a backward pass, from everything to nothing, on growing grids.
 func tapeRecords() []AB {
 	var out []AB
 	for _, grid := range []string{"16", "128", "512"} {
 		common := set{"impl": "split", "allocator": "pool", "grid": grid}
 		out = append(out, gridChange(common, set{"tape": "saved"}, set{"tape": "off"}), gridChange(common, set{"tape": "nodes"}, set{"tape": "off"}))
 	}
-	// The record of a training step's level against a forward pass alone.
+	// Compare a step that records what training needs with a forward pass alone.
 	return append(out, gruPair(set{"tape": "saved"}, set{"tape": "off"}), gruPair(set{"tape": "saved", "windows_kept": "64"}, set{"tape": "off"}))
 }
 

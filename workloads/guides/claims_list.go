@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// workerCounts compares loaders: without workers and with some, and with workers that end with each epoch.
+// workerCounts compares loaders without workers, with some, and with workers that end with each epoch.
 func workerCounts() []AB {
 	out := []AB{collatePair(set{"workers": "0"}, set{"workers": "1"}), collatePair(set{"workers": "0"}, set{"workers": "2"})}
 	if n := min(runtime.NumCPU(), 8); n > 2 {

@@ -14,8 +14,9 @@ func trainPair(of func(a, b set) AB, a, b set) AB {
 // trainPairs returns a comparison for each workload that trains.
 func trainPairs(a, b set) []AB { return []AB{trainPair(gruPair, a, b), trainPair(e3nnPair, a, b)} }
 
-// deepPair compares training steps of e3nn's network of three layers, with few channels. A single layer would not
-// show the saving: it recomputes its discarded values before other memory has been freed, so its peak stays the same.
+// deepPair compares training steps of e3nn's preset deepaw, three layers, with few channels, for claims that
+// recomputation saves memory. In a single layer it saves none: the layer recomputes its discarded values before other
+// memory has been freed, so its peak stays the same.
 func deepPair(a, b set) AB {
 	ab := trainPair(e3nnPair, a, b)
 	ab.Preset = "deepaw"

@@ -92,7 +92,7 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 	return s, nil
 }
 
-// fillPattern fills b with a pattern that differs from the patterns of other k at every position.
+// fillPattern fills b with a pattern that depends on k. The patterns of two k differ at every position.
 func fillPattern(b []byte, k int) {
 	for i := 0; i+4 <= len(b); i += 4 {
 		binary.LittleEndian.PutUint32(b[i:], uint32(i+k)*2654435761)

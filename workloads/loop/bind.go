@@ -23,9 +23,9 @@ type View struct {
 	At  int
 }
 
-// Bind loads kern and writes args, the struct given to device.Typed, to the arguments to. A Ref is a Buffer or a View,
-// a Num an int or bool, a Real a float32. own is called first; it sets an argument and returns its letter, or returns
-// 0.
+// Bind loads kern and writes its arguments into the list to. args is the struct given to device.Typed; in it a Ref is
+// a Buffer or a View, a Num an int or bool, a Real a float32. The function own is called first for each argument: it
+// sets the argument and returns its letter, or returns 0 to leave it to Bind.
 func (b *Binder) Bind(kern *device.Kernel, to *device.Args, own func(i int, arg any) byte, args any) device.Func {
 	list, err := kern.List(args)
 	if err != nil && b.Err == nil {
@@ -82,8 +82,8 @@ func (b *Binder) load(kern *device.Kernel) device.Func {
 	return fn
 }
 
-// Shortest returns the shortest time of three passes, after one warm-up. pass waits for the device. between, which may
-// be nil, runs after each pass and is not timed.
+// Shortest returns the shortest time of three calls of pass, after one warm-up. pass must wait for the device. The
+// function between, unless nil, is called after each pass and is not timed.
 func Shortest(pass, between func() error) (time.Duration, error) {
 	best := time.Duration(math.MaxInt64)
 	for i := range 4 {

@@ -33,7 +33,8 @@ func SyncKnob(doc, def string) workloads.Knob {
 	return k
 }
 
-// everySome returns the waits per step of an operation that a knob runs every N steps.
+// everySome returns a function for Answer.Waits: an operation that waits once, and that the knob runs every N steps,
+// waits 1/N times per step.
 func everySome(knob string) func(set, map[string]float64) float64 {
 	return func(s set, _ map[string]float64) float64 {
 		if n := s.Every(knob); n > 0 {
@@ -43,7 +44,8 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 	}
 }
 
-// ItemReads completes the knob item_reads: how many results are read one number at a time; off is the value for none.
+// ItemReads completes the knob item_reads: how many results are read one number at a time; the parameter off is the
+// value with which none is read so.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
@@ -57,7 +59,8 @@ func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	return k
 }
 
-// PackedReads is item_reads for a workload that otherwise reads results in one packed copy.
+// PackedReads returns the knob item_reads (see ItemReads) for a workload that by default reads all results in one
+// packed copy.
 func PackedReads(doc string, least, most int) workloads.Knob {
 	return ItemReads(workloads.Knob{Doc: doc, Default: packed, Values: []string{packed}, Accept: fmt.Sprintf("integer from %d to %d", least, most),
 		Parse: func(s string) (string, error) {
@@ -192,8 +195,8 @@ func LibraryKnob(doc string, acts ...string) workloads.Knob {
 	return k
 }
 
-// PrecisionKnob is the knob precision: the rounding of the products' inputs. unless are settings without a library
-// product that lower precision could speed up.
+// PrecisionKnob is the knob precision: the rounding of the products' inputs. The parameter unless holds settings
+// under which no library product can become faster by a lower precision.
 func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workloads.Knob {
 	k := workloads.Choice("precision", doc, "fp32", "tf32", "bf16", "fp16")
 	k.Acts = acts
@@ -207,8 +210,8 @@ func PrecisionKnob(doc string, unless gpuprof.Settings, acts ...string) workload
 	return k
 }
 
-// OrderKnob is the knob deterministic: sums in a fixed order. def is the default. The answer a names the settings in
-// which the order costs time, and the affected part of the step.
+// OrderKnob is the knob deterministic: sums in a fixed order. def is the default. The parameter a is the answer that
+// names the settings in which the order costs time, and the affected part of the step.
 func OrderKnob(doc, def string, a workloads.Answer, acts ...string) workloads.Knob {
 	k := workloads.Choice("deterministic", doc, "on", "off")
 	if def == "off" {

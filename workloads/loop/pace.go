@@ -100,7 +100,7 @@ func (p *Pace) resultStream() device.Stream {
 }
 
 // Events are recorded for a batch in flight: Ready when it is on the device, Done when it is computed, Free when the
-// device no longer needs its slot. Used is true once Free was recorded.
+// device no longer needs its slot, the memory of one batch in flight. Used is true once Free was recorded.
 type Events struct {
 	Ready, Done, Free device.Event
 	Used              bool
@@ -116,7 +116,7 @@ func (e *Events) Open(d device.Device) (err error) {
 	return nil
 }
 
-// Room waits until the device no longer needs the slot's previous batch.
+// Room waits until the device no longer needs the previous batch in a slot, the memory of one batch in flight.
 func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	if !e.Used {
 		return nil
@@ -151,7 +151,7 @@ func (p *Pace) Computed(e *Events) error {
 	return p.Results.WaitFor(e.Done)
 }
 
-// Leave records that a slot is free after all work of its batch.
+// Leave records that a slot, the memory of one batch in flight, is free after all work of its batch.
 func (p *Pace) Leave(e *Events) error {
 	e.Used, p.last = true, e.Free
 	return p.resultStream().Record(e.Free)
@@ -189,8 +189,8 @@ func DevicePool(d device.Device) device.Pool {
 	return nil
 }
 
-// Wait ends step i with the waits of the knobs item_reads (of the first words elements of result, in turn),
-// reset_stats, pool_trim and sync.
+// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync. Items are read in turn
+// from the first elements of result; words is their number.
 func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {
@@ -238,14 +238,16 @@ func (p *Pace) ResetStats(probe workloads.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
-// WholeCheck returns the check of whole steps, made for compared of all items, such as "cells".
+// WholeCheck returns the check of whole steps. all is the number of items, such as "cells", and compared the number
+// of those that were compared.
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
 	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }
 
-// CheckOf returns the check of a stage, made for compared of all rows.
+// CheckOf returns the check of a stage. all is the number of the stage's rows, and compared the number of those that
+// were compared.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)
 	if compared == all {

@@ -52,7 +52,9 @@ func (r *runner) probeCost() *gpuprof.ProbeCost {
 	return c
 }
 
-// calibratedShare returns the calibrated cost over the bare step, an upper bound of the host's overhead, or +Inf.
+// calibratedShare returns the calibrated cost of the stage events of a step, as a share of the step without them (or
+// of the measured step if there is none). It is an upper bound of the overhead on the host; +Inf on a GPU, or before
+// a probed block.
 func (r *runner) calibratedShare() float64 {
 	c := r.probeCost()
 	if c == nil || r.run.Device.Kind == "cuda" {
@@ -65,8 +67,9 @@ func (r *runner) calibratedShare() float64 {
 	return c.Seconds / stats.Median(steps)
 }
 
-// decideApart makes the bare step the step of the run if the probe costs too much; until then sampling alternates bare
-// and probed blocks. Without enough pairs the calibrated cost decides. On a GPU the ladder may have decided before.
+// decideApart excludes stage events from the timed steps if they cost too much: the step of bare blocks, which are
+// recorded without stage events, becomes the step of the run. Until then sampling alternates bare and probed blocks.
+// Without enough pairs of blocks the calibrated cost decides. On a GPU the ladder may have decided before.
 func (r *runner) decideApart() {
 	o, dear := r.run.Overhead, r.calibratedShare()
 	limit := r.run.Device.ProbeLimit()
@@ -98,7 +101,7 @@ func (r *runner) warnApart(cost string) {
 
 // inAStep is the ratio of a span's cost in a step to its cost in a series of spans, which calibrates it: in the
 // series, code and data are in the cache and no other stream runs. With steps of 4 us on two busy cores the ratio was
-// at most 1.6 (lower end of the measured overhead over the calibrated cost).
+// at most 1.6 (lower end of the measured overhead, divided by the calibrated cost).
 const inAStep = 2
 
 // spanRounds is the number of calibration rounds. The median counts, because a round may be interrupted.

@@ -51,8 +51,8 @@ func (r *runner) blockSteps(target time.Duration) int {
 	return max(1, min(n, r.rec.Capacity()-head-tail))
 }
 
-// runBlock runs a block with keep samples. If the context ends or a step fails, it returns the completed steps, with
-// the step's error. It returns no block only if the device has failed too.
+// runBlock runs a block of steps; keep is the number of its samples. If the context ends or a step fails, it returns
+// the completed steps, with the step's error. It returns no block only if the device has failed too.
 func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	head, tail := r.trimSteps()
 	n := keep + head + tail

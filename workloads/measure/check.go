@@ -50,8 +50,8 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 	return sess, nil
 }
 
-// checkSession compares an open session with its reference and with theory. The file known, "" for none, caches the
-// latter for the other settings of the same build.
+// checkSession compares an open session with its reference and with theory. The parameter known is the path of a
+// cache of the checks against theory, for other settings of the same build; "" for no cache.
 func (p Plan) checkSession(ctx context.Context, sess workloads.Session, known string) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if t, is := sess.(workloads.Theorist); is && err == nil {
@@ -95,7 +95,8 @@ func checkOrCached(ctx context.Context, dev device.Device, sess workloads.Sessio
 	return checks, err
 }
 
-// cachePath returns "" without a folder or build, or if a knob names a file, whose content is not in the key.
+// cachePath returns the file that caches a passed check. It returns "" without a folder or build, or if a knob names
+// a file, whose content is not in the key.
 func cachePath(info device.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
@@ -115,7 +116,7 @@ func cachePath(info device.Info, plan Plan, code string) string {
 	return filepath.Join(plan.CacheDir, "checks", key+".json")
 }
 
-// knownPath is the cached result of a workloads.Theorist, "" when nothing can be cached.
+// knownPath returns the file that caches the result of a workloads.Theorist, "" when nothing can be cached.
 func knownPath(plan Plan) string {
 	key := hashed(16, plan.Build, plan.Workload.Name(), "known answers")
 	if plan.CacheDir == "" || plan.Build == "" || key == "" {
@@ -144,7 +145,7 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	return checks, true
 }
 
-// writeCache ignores errors, because a missing cache only costs time.
+// writeCache stores checks in a file. It ignores errors, because a missing cache only costs time.
 func writeCache(path string, checks []gpuprof.Check) {
 	b, err := json.Marshal(checks)
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {

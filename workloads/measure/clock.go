@@ -22,7 +22,8 @@ func (r *runner) deviceClock() float64 {
 	return v
 }
 
-// lastReading returns the last known reading up to the time end, or else the first one after it; 0 without a reading.
+// lastReading returns the last known reading that is not later than the time end, or else the first one after it; 0
+// without a reading.
 func lastReading(t gpuprof.Track, end float64) float64 {
 	last := 0.0
 	for i, n := range t.Value {

@@ -31,8 +31,8 @@ func newSamples(stages []gpuprof.Stage) *samples {
 	return &samples{stages: stages, causes: map[string]int{}, device: make([][]float64, n), host: make([][]float64, n), exposed: make([][]float64, n)}
 }
 
-// add appends a block's samples. If stage events are kept apart, bare blocks give samples of the step and probed
-// blocks samples of the stages; otherwise probed blocks give both.
+// add appends a block's samples. If stage events are excluded from the timed steps (apart), bare blocks give samples
+// of the step and probed blocks samples of the stages; otherwise probed blocks give both.
 func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	if b.rec == nil {
 		return
@@ -124,7 +124,7 @@ func (s *samples) addPair(probed, bare *block, mode gpuprof.Mode) {
 	s.probedPairs, s.barePairs = append(s.probedPairs, probed.periods(mode)), append(s.barePairs, bare.periods(mode))
 }
 
-// stageResults turns the columns into stage results without kernels.
+// stageResults turns the columns of the samples into the stages of the result, without kernels.
 func (s *samples) stageResults() []gpuprof.StageResult {
 	if len(s.exposed[0]) == 0 {
 		return []gpuprof.StageResult{}

@@ -124,7 +124,8 @@ func (w *wattmeter) instantPower() float64 {
 	return sum / float64(n) // 0/0 is NaN: unknown
 }
 
-// partPowers returns the mean power in watts of up to ten parts of the time, each of whole counter updates.
+// partPowers divides the measured time at updates of the energy counter into up to ten parts, and returns the mean
+// power of each, in watts.
 func (w *wattmeter) partPowers() []float64 {
 	n := len(w.moves) - 1
 	parts := min(energyParts, n)

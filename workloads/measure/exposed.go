@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// interval is a recorded interval in nanoseconds. When several intervals cover an instant, the smallest owner gets it.
+// interval is a recorded interval in nanoseconds with its owner, a rank (see ownerOf). When several intervals cover
+// an instant, the one with the smallest rank owns it.
 type interval struct {
 	start, end int64
 	owner      int
@@ -69,7 +70,7 @@ func splitExposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	return rows
 }
 
-// columnOf returns the column of the smallest active owner: a stage, launch or gap.
+// columnOf returns the column of the active owner with the smallest rank (see ownerOf): a stage, launch or gap.
 func columnOf(active []int, nStages int) int {
 	for owner, n := range active {
 		if n > 0 {

@@ -38,7 +38,8 @@ type processNote struct {
 	MedianS float64 `json:"median_s"`
 }
 
-// rememberProcess estimates from the history how much another process may differ, and appends this process to it.
+// rememberProcess estimates from the history how much another process may differ. It appends this process if its run
+// is complete, not simulated and has enough samples. It does nothing for turns with a peer.
 func (r *runner) rememberProcess() {
 	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // turns with a peer are no separate process
 		return

@@ -44,7 +44,7 @@ const (
 	powerCap     = "power-cap"
 )
 
-// flagOf returns the reason code of a cause.
+// flagOf returns the reason code with which the samples of a block with this disturbance are flagged.
 func flagOf(cause string) string {
 	switch cause {
 	case powerCap:
@@ -91,7 +91,7 @@ func (d disturbances) since(before disturbances) []string {
 	return causes
 }
 
-// flagsOf returns the reason codes of a block's causes without repetition.
+// flagsOf returns the reason codes for a block's disturbances, without repetition.
 func flagsOf(causes []string) []string {
 	flags := []string{}
 	for _, c := range causes {
@@ -223,7 +223,8 @@ func (l *level) add(readings []float64) {
 	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))
 }
 
-// isSettled reports whether the windows agree. An unknown quantity counts as settled.
+// isSettled reports whether the quantity's medians in the last warm-up windows agree: ok is spread <= allowed, both
+// relative to the median. A quantity without readings counts as settled.
 func (l *level) isSettled() (spread, allowed float64, ok bool) {
 	if len(l.medians) == 0 {
 		return 0, 0, true

@@ -139,7 +139,7 @@ func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.Stag
 	return out
 }
 
-// stepAt returns the index of the step in progress at the time at.
+// stepAt returns the index of the step that is in progress at a time.
 func stepAt(begin []int64, at int64) int {
 	i, exact := slices.BinarySearch(begin, at)
 	if exact {

@@ -112,7 +112,8 @@ func (r *runner) judgeRungs(list []rung, times map[string][]float64) {
 	}
 }
 
-// stageRung returns the cost of stage events by the ladder, nil if it was not measured.
+// stageRung returns the cost of stage events that the ladder measured, as the ratio of steps with them to steps
+// without; nil if it measured none.
 func (r *runner) stageRung() *gpuprof.Ratio {
 	for i := range r.run.Ladder {
 		if g := &r.run.Ladder[i]; g.Probe == probeStages {
@@ -133,7 +134,7 @@ func (r *runner) telemetryOn(on bool) {
 	}
 }
 
-// timeRung returns the caller's seconds per step over a block of a rung.
+// timeRung runs a block of steps with the probes of a rung, and returns the caller's seconds per step.
 func (r *runner) timeRung(g rung) (float64, error) {
 	n := ladderLeastSteps
 	if r.stepNS > 0 {

@@ -99,8 +99,8 @@ func dropWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	return out
 }
 
-// unifySteps makes the steps of all processes comparable. If stage events cost too much in any process, or in the mean
-// of all, the bare step becomes the step of each process that has one.
+// unifySteps makes the steps of all processes comparable. If stage events cost too much in any process, or in the
+// mean of all, the step without stage events (bare) becomes the step of each process that has one.
 func unifySteps(runs []*gpuprof.Run) []*gpuprof.Run {
 	apart := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil })
 	if o := mergeOverhead(runs); !apart && (o == nil || o.CI95[0]-1 <= runs[0].Device.ProbeLimit()) {
@@ -186,7 +186,8 @@ func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof
 	st.BoundS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
 }
 
-// mergeOverhead combines the processes' ratios, one observation each.
+// mergeOverhead combines the processes' ratios of a step with probes to a step without, with one ratio from each
+// process.
 func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	var ratios []float64
 	for _, r := range runs {

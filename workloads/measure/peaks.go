@@ -57,8 +57,9 @@ func (r *runner) addBounds() {
 	}
 }
 
-// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. It drops a
-// floor above the mean latency, which comes from a nearer cache or a peak rate measured too low.
+// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. If this floor
+// is above the mean latency, it is wrong, because of a nearer cache or of a peak rate measured too low, and is
+// dropped.
 func (r *runner) addLatencyFloor() {
 	q := r.run.Requests
 	if q == nil {

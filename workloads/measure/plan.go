@@ -1,4 +1,8 @@
 // Package measure runs a plan: set up, check, warm up, sample, summarise. The result is a gpuprof.Run.
+//
+// Steps are measured in blocks, which begin and end with an idle device. In a probed block every stage has stage
+// events, an event before and after it; in a bare block only the steps are timed. A span is one recorded interval of
+// a stage. The caller's enqueueing is named launch, and the time that no stage owns gap.
 package measure
 
 import (
@@ -29,9 +33,10 @@ type Plan struct {
 	// NoRequests omits the load of a serving session. A Rate other than 0 replaces the rate in the settings.
 	NoRequests bool
 	Rate       float64
-	// Listening is Load.Listening.
+	// Listening is passed on as workloads.Load.Listening.
 	Listening func(address string)
-	// OwnDevice: the peer process of RunTurns uses another device, so any other process on this device is foreign.
+	// OwnDevice reports that the peer process of RunTurns uses another device, so that any other process on this
+	// device is foreign.
 	OwnDevice bool
 	// Note receives a sentence if the check deviates from the requested settings; may be nil.
 	Note func(text string)
@@ -83,15 +88,15 @@ const (
 	minBlockSteps  = 5
 	windowTarget   = 20 * time.Millisecond  // on the host device
 	gpuWindow      = 200 * time.Millisecond // clocks and power follow this slowly
-	blockSlack     = 1.25                   // times the caller's time in a step
-	blockNS        = 20_000                 // added to it
+	blockSlack     = 1.25                   // length of a blocking kernel, relative to the caller's time per step
+	blockNS        = 20_000                 // added to that length
 	longestBlockNS = 50_000_000
 	longStep       = time.Second            // above it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // likewise for turns
+	turnLong       = 200 * time.Millisecond // the same limit for blocks of turns
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples; more would only make the result large
 	clockMismatch  = 0.01
-	unevenSteps    = 0.1 // mean over median
+	unevenSteps    = 0.1 // share by which mean and median of steps may differ
 	lookAgain      = 20  // the interval is computed again after a 20th more samples
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// longestLoad bounds the load of a run without a time limit, meaning one above endless.
+	// longestLoad is the longest load of a run without a time limit, which is a run with a MaxTime above endless.
 	longestLoad = 60 * time.Second
 	endless     = 100 * time.Hour
 	lateFix     = "stop other programs on the machine, lower the rate, or give the service fewer threads"
@@ -110,7 +110,8 @@ func (r *runner) judgeWarmUp(q *loadtest.Requests) {
 		"give more time with --max-time, or a lower rate; a trace's first tenth is its warm-up")
 }
 
-// judgeRefused warns of a service that does less under load than its steps suggest.
+// judgeRefused warns if a service refuses many scheduled requests although their rate is below the throughput that
+// its steps reached without load.
 func (r *runner) judgeRefused(q *loadtest.Requests, total loadtest.Served) {
 	if q.From != loadtest.FromSchedule || q.Rate >= q.Throughput || float64(total.Refused) < refusedShare*float64(total.Scheduled) {
 		return

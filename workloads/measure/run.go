@@ -330,7 +330,7 @@ func (r *runner) isDecided(spent time.Duration) bool {
 	return true
 }
 
-// halfWidth returns half of the interval of the step that would be reported, relative to it. open means that the
+// halfWidth returns half of the interval of the step that would be reported, relative to it. open reports that the
 // probe's overhead may be above or below its limit, which justifies up to half of the time budget.
 func (r *runner) halfWidth() (half float64, open bool) {
 	r.looked += len(r.samples.step) + len(r.samples.bare)

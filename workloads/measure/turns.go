@@ -26,8 +26,8 @@ type Turn struct {
 	Serves bool `json:"serves,omitempty"`
 }
 
-// LastLoad, returned by next as its error, ends the turns of RunTurns like io.EOF and then applies a load to a serving
-// session. Rate is in requests per second; 0 means the rate of the settings.
+// LastLoad is an error that the argument next of RunTurns returns to end the turns, like io.EOF, and to have RunTurns
+// then apply a load to the serving session. Rate is in requests per second; 0 means the rate of the settings.
 type LastLoad struct {
 	Rate             float64
 	MinTime, MaxTime time.Duration // see workloads.Load
@@ -133,8 +133,9 @@ func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	return out, nil
 }
 
-// measureBlocks runs blocks of a turn while there is time left and have returns too few samples. Short steps need
-// several blocks, because the number of events limits a block.
+// measureBlocks runs blocks of a turn until it has samples and no time is left, or the samples are enough
+// (enoughInTurn). left returns the time that is left, have the number of samples. Short steps need several blocks,
+// because the number of events limits a block.
 func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have func() int) error {
 	for {
 		rest, n := left(), have()

@@ -43,7 +43,8 @@ func (r *runner) warmUp() error {
 	return nil
 }
 
-// mayWarmUp reports whether the run may warm up further: it is not interrupted and has time left.
+// mayWarmUp reports whether the run may warm up further: it is not interrupted and has time left. If its time is
+// over, it gets the warning warm-up-cut.
 func (r *runner) mayWarmUp() bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -128,7 +129,8 @@ func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 	return periods, s, nil
 }
 
-// settleWarmUp warms up until five windows agree, within 1 % of the step time or the steps' own, larger scatter.
+// settleWarmUp warms up until the medians of five windows agree: within 1 % of the step time, or within the scatter
+// of the steps if that is larger.
 func (r *runner) settleWarmUp(began time.Time) error {
 	limit := min(warmupCap, r.plan.MaxTime/3)
 	step, clock, power := level{name: "the step time", limit: settleSpread}, level{name: "the SM clock", limit: settleClock}, level{name: "the power", limit: settlePower}

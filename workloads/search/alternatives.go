@@ -15,10 +15,11 @@ import (
 // Change is one knob with its current and its new value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists the changes to try from base: each other value of every tuning knob, or of the knobs in only;
-// for whole-number knobs a quarter, half, double and four times the value. It leaves out model knobs, and knobs in
-// fixed that only does not name; a knob in both starts at its fixed value. The list begins with one change of every
-// knob, to the value next to base; seed shuffles the knobs. Unknown knobs and model knobs in only are ErrUsage.
+// Alternatives lists the changes to try from the settings base: each other value of every tuning knob or, if the list
+// only is not empty, of the knobs in it; for whole-number knobs a quarter, half, double and four times the value.
+// Model knobs are left out. So are knobs that the user fixed, unless only lists them too: such a knob starts at its
+// fixed value. The changes begin with one of every knob, to the value next to base; seed shuffles the knobs. An
+// unknown knob or a model knob in only is ErrUsage.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	return listAlternatives(w, tune.Time, base, only, fixed, seed)
 }
@@ -102,7 +103,7 @@ func alternativeValues(k workloads.Knob, from string) []string {
 	return out
 }
 
-// With returns s with the changes made.
+// With returns the settings s with the changes made.
 func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
 	out := maps.Collect(maps.All(s))
 	for _, c := range changes {

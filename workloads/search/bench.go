@@ -45,8 +45,8 @@ type Limits struct {
 	Most      time.Duration // longest time if Time is too short for the fewest pairs; 0: twice Time
 	// Rate is the number of requests per second for the goal latency; 0: the rate of A's settings.
 	Rate float64
-	// Sitting: this is one of several comparisons whose mean is the result. Both sides are opened anew, so that the
-	// spread between sittings includes the effect of the buffers' addresses.
+	// Sitting reports that this is one of several comparisons whose mean is the result. Both sides are opened anew,
+	// so that the spread between sittings includes the effect of the buffers' addresses.
 	Sitting bool
 }
 

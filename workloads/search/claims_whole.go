@@ -64,13 +64,14 @@ func (c *claimRunner) testWholeRun(k guides.Claim, row *tune.ClaimRow, limit tim
 	return nil
 }
 
-// addOverhead stores the ratio of a step with probes to a step without, as B = ratio, lower and upper bound.
+// addOverhead stores in the outcome's B the ratio of a step with probes to a step without, and the ends of its
+// interval.
 func addOverhead(o *tune.Outcome, r *gpuprof.Run) {
 	if r.Overhead == nil {
 		o.Reason = "the run has no bare blocks to compare with"
 		return
 	}
-	// Equal to the speedup of removing the probes.
+	// The ratio is also the factor by which a step without probes is faster.
 	o.B = [][]float64{{r.Overhead.Ratio, r.Overhead.CI95[0], r.Overhead.CI95[1]}}
 	o.Unit = "steps with probes over steps without"
 }
@@ -133,7 +134,7 @@ func compareShares(means map[string]float64, total float64, guide []guides.Stage
 	return strings.Join(parts, ", ")
 }
 
-// near is the largest ratio between a measured share and the guide's share that counts as equal.
+// near is the largest ratio between a measured share and the guide's share at which the two count as equal.
 const near = 1.1
 
 // shareVerdict compares the measured share of the guide's largest stage with the guide's figure.
@@ -155,7 +156,8 @@ func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason 
 // leastSaved is the least share of transfers that the guide promises to save.
 const leastSaved = 0.5
 
-// addSaving stores the share of copies that B saves, which is the same in every block. The time becomes a detail.
+// addSaving stores in the row the share of copies that B saves, equal in every block. The effect on time becomes a
+// detail of the row.
 func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
@@ -173,7 +175,8 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	}
 }
 
-// smallerPeak stores the share by which B lowers the memory peak, equal in every block. The time becomes a detail.
+// smallerPeak stores in the row the share by which B lowers the memory peak, equal in every block. The effect on time
+// becomes a detail of the row.
 func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"

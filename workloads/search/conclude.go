@@ -115,7 +115,8 @@ func (e *engine) tallyText() string {
 	return fmt.Sprintf("of %d %s in the table: %s", len(e.out.Effects), changes, strings.Join(parts, ", "))
 }
 
-// countUndecided counts the changes with verdict v whose interval still includes an improvement by the margin.
+// countUndecided counts the changes with verdict v whose interval still includes an improvement by the equivalence
+// margin.
 func (e *engine) countUndecided(v tune.Verdict) int {
 	n := 0
 	for _, f := range e.out.Effects {

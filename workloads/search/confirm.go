@@ -175,7 +175,7 @@ func (e *engine) exceededBy(o *tune.Outcome) string {
 	return measured.Reason
 }
 
-// processTime returns the time for each of left remaining processes.
+// processTime returns the time limit of the next process; left is the number of processes still to run.
 func (e *engine) processTime(left int) time.Duration {
 	return min(mostProcess, max(leastProcess, e.openingTime()+time.Second, e.timeLeft(1)/time.Duration(left)-e.overhead))
 }

@@ -29,7 +29,7 @@ const (
 	confidence = 0.05
 )
 
-// drawn is the estimated ratio B/A of a set of blocks.
+// drawn is the ratio B/A of two settings' costs, as estimated from their blocks.
 type drawn struct {
 	ratio float64
 	ci    [2]float64 // 95 %

@@ -37,7 +37,7 @@ func pytorchLines(w workloads.Workload, changes []Change) []string {
 			out = append(out, line)
 		}
 	}
-	// A copy on a separate stream is the same copy that another knob's line contains.
+	// Drop a line that another line ends with: the line for a separate stream includes the copy itself.
 	out = slices.DeleteFunc(out, func(line string) bool {
 		return slices.ContainsFunc(out, func(o string) bool { return o != line && strings.HasSuffix(o, ": "+line) })
 	})

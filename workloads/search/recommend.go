@@ -161,7 +161,7 @@ func (e *engine) addCurves() {
 }
 
 // kneeOf returns the smallest value whose cost is within 5 % of the best, or "" if the intervals are too wide. Costs
-// are ratios to the cost at from, so from's own interval does not matter.
+// are ratios to the cost at the value from, so the interval of this value does not matter.
 func kneeOf(g tune.Goal, points []tune.CurvePoint, from string) string {
 	loose := func(p tune.CurvePoint) bool { return p.Value != from && isLoose(p) }
 	cost := func(p tune.CurvePoint) float64 {

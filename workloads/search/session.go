@@ -98,7 +98,8 @@ func (s *bench) readInput(in map[string]any) {
 	}
 }
 
-// checkSession checks each setting only once.
+// checkSession compares a session's results with the reference, or takes the error from an earlier session with the
+// same setting.
 func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 	if e, ok := p.checked[s.side.key()]; ok {
 		s.error = e
@@ -114,7 +115,8 @@ func (p *InProcess) checkSession(ctx context.Context, s *bench) error {
 	return nil
 }
 
-// checkResults compares with the float64 reference: a setting with other results is no alternative.
+// checkResults compares the session's results with the float64 reference: a setting with other results is no
+// alternative.
 func (s *bench) checkResults(ctx context.Context) error {
 	checks, err := workloads.CheckAll(ctx, s.sess)
 	if err != nil {

@@ -49,8 +49,8 @@ type Options struct {
 	Bench Bench
 	// Fresh compares two settings by paired blocks in a separate process. If nil, nothing is confirmed.
 	Fresh func(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error)
-	// Findings measures the starting point in about limit and returns the knobs that its findings name, which are
-	// tried first. If nil, there are no findings.
+	// Findings measures the starting point, which takes about the time limit, and returns the knobs that its findings
+	// name, which are tried first. If nil, there are no findings.
 	Findings func(ctx context.Context, limit time.Duration) ([]tune.Hint, error)
 	// Resume is an earlier result that was cut short. Its measurements are not repeated, and its time counts.
 	Resume *tune.Result
@@ -79,7 +79,8 @@ const (
 	leastFindings = time.Second
 )
 
-// Number of rounds that measure undecided changes again, and the least time for each change.
+// mostRefined is the number of rounds that measure undecided changes again, and leastRefine the least time for each
+// change.
 const (
 	mostRefined = 3
 	leastRefine = 2 * time.Second
@@ -248,7 +249,8 @@ func (e *engine) reportProgress(phase, note string) {
 // errSpent ends a comparison without time; it is not an error of the search.
 var errSpent = errors.New("the budget is spent")
 
-// compare measures b against a, or returns the result in the journal.
+// compare measures b against a, or returns the outcome stored in the journal, which holds all outcomes of this
+// search.
 func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration, pairs int) (*tune.Outcome, error) {
 	return e.compareBy(phase, a, b, e.limitsOf(limit, pairs, 0))
 }
@@ -271,7 +273,8 @@ func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
 	return l
 }
 
-// measureOnce returns the outcome in the journal, or measures it and stores it there.
+// measureOnce returns the outcome that the journal has under key. If there is none, it measures the outcome and
+// stores it there.
 func (e *engine) measureOnce(phase, key, note string, limit time.Duration, measure func() (*tune.Outcome, error)) (*tune.Outcome, error) {
 	if o := e.journal[key]; o != nil {
 		return o, nil

@@ -14,10 +14,12 @@ const (
 )
 
 // fillBins chooses the bins, at most the given number, and makes their candidate lists. Bins start at a tenth of the
-// cutoff, where a list is a third longer than the answer, and grow until the lists fit; a single bin always does.
+// cutoff, where a candidate list is a third longer than the list of neighbours, and grow until the lists fit; a
+// single bin always does.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
-	// If all directions are periodic, the mean length of an answer is known and rules bins out without counting.
+	// If all directions are periodic, the mean number of neighbours is known. Candidate lists are at least that long
+	// on average, so bins whose lists cannot fit are skipped without counting.
 	least := 0.0
 	if f.frame.periodic == [3]bool{true, true, true} {
 		least = sphereDegree(atoms, &f.frame, f.cutoff)
@@ -81,8 +83,8 @@ func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	return step, reach + longestDiagonal(step)/2
 }
 
-// eachBin calls do for every bin within reach of image i, at the fractional position at: it takes the range of bins by
-// distance between lattice planes, then tests the sphere around each bin.
+// eachBin calls do for every bin within reach of image i, whose fractional position is at. It takes the range of bins
+// by distance between lattice planes, then tests the sphere around each bin.
 func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64, far float64, do func(bin int)) {
 	var lo, hi [3]int
 	for k := range 3 {

@@ -89,7 +89,7 @@ type query struct {
 	low, span uint64
 }
 
-// newQuery also returns the candidate images.
+// newQuery returns the query for a point, and the images that are candidates for its edges.
 func (f *Finder) newQuery(p [3]float64, skipSelf bool) (query, []int32) {
 	x, y, z, list := f.candidates(p)
 	q := query{x: x, y: y, z: z, span: math.Float64bits(f.cutoff2)}

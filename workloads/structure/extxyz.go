@@ -223,7 +223,8 @@ func parseProperties(l *lineReader, pairs map[string]string) (xyzColumns, error)
 	return columns, nil
 }
 
-// addColumns records the next columns if used. The first of a name counts; symbols take precedence over numbers.
+// addColumns records the place of the next columns if they are positions or species. Of several columns of one kind
+// the first counts; symbols take precedence over numbers.
 func (x *xyzColumns) addColumns(l *lineReader, name, kind string, count int) error {
 	switch name {
 	case "pos", "positions":

@@ -15,7 +15,7 @@ const (
 
 // Finder finds the atoms, including periodic images, within the cutoff of a point. It is read-only, so goroutines may
 // share it. The cell is cut into small bins, each with the sorted list of the atom images within the cutoff of any of
-// its points. A query is one look-up and one pass over a list that is little longer than the answer.
+// its points. A query is one look-up and one pass over a list that is little longer than the list of atoms found.
 type Finder struct {
 	frame   frame
 	cutoff  float64

@@ -26,9 +26,9 @@ type Span struct {
 	Count       int  // number of joined spans, if more than one
 }
 
-// Timeline returns the example step: its lanes, host first and kernels below their stream, and its window from, to.
-// Spans before the step (launches ahead of the device) are dropped or cut, except copies that extend into it;
-// neighbouring steps are cut. Of more than limit spans the longest stay; left counts the others.
+// Timeline returns the example step: its lanes, host first and kernels below their stream, and the ends of its
+// window, from and to. Spans before the step (launches ahead of the device) are dropped or cut, except copies that
+// extend into it; neighbouring steps are cut. Of more than limit spans the longest stay; left counts the others.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
@@ -214,8 +214,8 @@ type CurvePoint struct {
 	Number bool
 }
 
-// Scaling splits a sweep into curves over one setting: the numeric setting with the most values, else the setting with
-// the most. ok is false if nothing was swept or measured.
+// Scaling splits a sweep into curves over one setting: the numeric setting with the most values or, if no setting is
+// numeric, the one with the most values. ok is false if nothing was swept or measured.
 func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
 	names := Vary(runs)
 	if len(names) == 0 {

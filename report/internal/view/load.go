@@ -24,7 +24,7 @@ type LoadCurve struct {
 
 // LoadPoint is one run of a LoadCurve.
 type LoadPoint struct {
-	Load     float64 // request rate over the throughput of the same run
+	Load     float64 // request rate divided by the throughput of the same run
 	Requests *loadtest.Requests
 }
 
@@ -44,8 +44,8 @@ func (p LoadPoint) hasLateSender() bool {
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
-// Knee returns the largest load that keeps the SLO. above is a smaller load that does not: then noise or a burst
-// decided one of the two. Both are -1 if there is none.
+// Knee returns the largest load that keeps the SLO. If a smaller load does not keep it, above is that load: noise or
+// a burst then decided one of the two. Both are -1 if there is none.
 func (c LoadCurve) Knee() (knee, above float64) {
 	knee, above = -1, -1
 	for _, p := range c.Points { // by rising load
@@ -64,8 +64,9 @@ func (c LoadCurve) Knee() (knee, above float64) {
 	return knee, above
 }
 
-// Bar shows the knee on the loads from 0 to 1 (saturation): loads with answers in time, loads between the knee and the
-// next measured load, and loads above. It is nil if Knee has no or two answers.
+// Bar divides the range of loads, from 0 to 1 (saturation) or to the largest measured load: answered in time up to
+// the knee, not measured up to the next load, and too late above. It is nil without a knee, or if a load below the
+// knee was too late.
 func (c LoadCurve) Bar() *gpuprof.Bar {
 	knee, above := c.Knee()
 	if knee <= 0 || above >= 0 {
@@ -127,7 +128,7 @@ func (c LoadCurve) kneeText() string {
 }
 
 // Loads splits runs with a request rate into curves over the load; nil for fewer than two measured loads. A run whose
-// late sender may have delayed answers has no point. only: the runs differ only in load.
+// late sender may have delayed answers has no point. only reports whether the runs differ in load alone.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false

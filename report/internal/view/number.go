@@ -69,7 +69,8 @@ func ShareCell(s Stage) string {
 	return Percent(s.Share)
 }
 
-// HalfWidth formats the larger half of a series' interval over its median: "0.38 %". More digits would be noise.
+// HalfWidth formats the larger half of a series' interval, divided by its median: "0.38 %". More digits would be
+// noise.
 func HalfWidth(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None

@@ -38,11 +38,11 @@ type WatchedBlock struct {
 
 const (
 	maxTracks   = 6
-	maxReadings = 600 // of a quantity; also of flags
+	maxReadings = 600 // limit of a quantity's readings, and of the flags
 	maxBands    = 400
 )
 
-// known is a quantity with a title and a unit.
+// known is a quantity of the telemetry that has a title and a unit of its own.
 type known struct {
 	name, title string
 	scale       float64 // factor to the unit of the title
@@ -144,7 +144,8 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// thinPeaks thins v to about most indices: the least value, the largest and the first gap (NaN) of each part.
+// thinPeaks divides v into parts and returns of each part the indices of the least value, the largest and the first
+// gap (NaN), in all about most indices.
 func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {

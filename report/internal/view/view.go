@@ -16,11 +16,12 @@ type Stage struct {
 	Device, Host, Exposed *gpuprof.Series // nil if it does not apply
 	// Share is the stage's share of the exposed time of all samples: medians would lose a rare stage.
 	Share float64
-	// BytesPerS and FlopsPerS are counted work over the median device time; 0 if nothing is counted.
+	// BytesPerS and FlopsPerS are the counted bytes and flops, divided by the median device time; 0 if nothing is
+	// counted.
 	BytesPerS, FlopsPerS float64
 	Intensity            float64 // flops per byte; 0 if unknown
 	BoundS               float64 // roofline bound, s; 0 if there is none
-	OfBound              float64 // bound over median device time, at most 1; 0 if unknown
+	OfBound              float64 // bound divided by median device time, at most 1; 0 if unknown
 	NoBound              string  // why there is no bound
 	Counters             map[string]float64
 }

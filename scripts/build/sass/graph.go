@@ -112,7 +112,8 @@ func (c code) findLoops() []loop {
 	return all
 }
 
-// reachable marks the instructions that execution can reach from the first one without passing wall.
+// reachable marks the instructions that execution can reach from the first one without passing the instruction with
+// index wall.
 func (c code) reachable(wall int) []bool {
 	seen := make([]bool, len(c.ops))
 	for work := []int{0}; len(work) > 0; {

@@ -33,7 +33,8 @@ func main() {
 	}
 }
 
-// count holds warp instructions per edge, for building M per edge, and per row.
+// count holds numbers of warp instructions: per edge, per edge for building the matrix M (3j symbols times
+// harmonics), and per row.
 type count struct{ edge, build, row float64 }
 
 func run(args []string) error {
@@ -83,14 +84,14 @@ func checkLimits(limits []string, sums map[string]count) error {
 	return nil
 }
 
-// part holds the counts of one part's loops.
+// part holds the counts of the loops of one part, a warp's share of a product (see tpgen.Part).
 type part struct {
 	math             int // fp32 products and sums per edge
 	edge, build, row int
 }
 
-// share describes a part in the source: its fp32 products and sums per edge, how many of these the compiler may
-// merge with equal ones, and the edges per batch.
+// share describes a part (see part) in the source: its fp32 products and sums per edge, how many of these the
+// compiler may merge with equal ones, and the edges per batch.
 type share struct{ math, same, batch int }
 
 func countFamily(f tpgen.Family, folder string) ([]count, error) {
@@ -115,7 +116,7 @@ func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countGradients counts every layer's dw and dy; none if the family has none.
+// countGradients counts the instructions of each layer's dw and dy; none if the family has none.
 func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	if f.GradRoom == 0 {
 		return nil, nil
@@ -141,7 +142,7 @@ func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// countFeatures counts every layer's dx; none if the family has none.
+// countFeatures counts the instructions of each layer's dx; none if the family has none.
 func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	if f.XRoom == 0 {
 		return nil, nil
@@ -167,7 +168,7 @@ func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	})
 }
 
-// layersOf counts every layer of a kernel; warpsOf returns the part of each warp of a layer.
+// layersOf counts the instructions of a kernel for each layer; warpsOf returns the part of each warp of a layer.
 func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -99,7 +99,7 @@ func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 	return out
 }
 
-// newExceptions formats the counts above the limits, at most as high as the folder's existing line.
+// newExceptions formats the counts above the limits. No number exceeds the one in the folder's present line.
 func newExceptions(rooms map[string]*room, known map[string]counts) string {
 	var b strings.Builder
 	b.WriteString("# Packages above the limits of scripts/check/plainness, with their counts. Numbers only fall: `go run ./scripts/check/plainness -update`.\n#")

@@ -45,7 +45,7 @@ func (s source) isNightly() bool {
 	return s.only != nil && s.only.Eval(buildTags("nightly")) && !s.only.Eval(buildTags())
 }
 
-// buildTags returns a matcher for the tags of a plain run on Linux plus more.
+// buildTags returns a function that reports whether a tag is set in a plain run on Linux, or is one of more.
 func buildTags(more ...string) func(string) bool {
 	on := append([]string{"linux", "amd64", "unix", "cgo", "gc"}, more...)
 	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }
@@ -73,7 +73,7 @@ func (s source) isConcurrent() bool {
 	return found
 }
 
-// selectPackages returns the folders, sorted, that have a test and a file for which keep is true.
+// selectPackages returns the folders, sorted, that have a test and a file for which keep returns true.
 func selectPackages(sources []source, keep func(source) bool) []string {
 	kept, tested := make(map[string]bool), make(map[string]bool)
 	for _, s := range sources {

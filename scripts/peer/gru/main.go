@@ -4,9 +4,9 @@
 //	peergru INPUT OUTPUT IMPL|backward|train THREADS < "run N\n…"
 //
 // INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x [T,B,I], h0 [L,B,H] and for every layer
-// weight_ih, weight_hh, bias_ih, bias_hh in the order of torch.nn.GRU. A forward is calls runs of T time steps;
-// each run continues from the previous one's state. The answer to "run N" is the median seconds of N forwards; the
-// last state hn is written to OUTPUT.
+// weight_ih, weight_hh, bias_ih, bias_hh in the order of torch.nn.GRU. A forward consists of as many runs as calls
+// gives, each of T time steps; each run continues from the previous one's state. The answer to "run N" is the median
+// seconds of N forwards; the last state hn is written to OUTPUT.
 //
 // With backward, INPUT continues with dout [T,B,H], the cotangent of the output, and a run is T time steps forward
 // and backward. OUTPUT gets the gradients of x and h0, then of every layer's parameters in the order above. With

@@ -1,4 +1,4 @@
-// Command peerserving times the network of the workload serving on another program's weights and images, for
+// Command peerserving times the network of workload "serving", with the weights and images of another program, for
 // scripts/peer/peer_serving.py. It answers one-line requests on standard input with one line each, so that two
 // programs can take turns.
 //

@@ -27,7 +27,7 @@ func Open(threads string) (*host.Device, error) {
 	return host.Open(host.Options{Threads: n}) //nolint:wrapcheck // the device says what it opened
 }
 
-// Serve answers the requests of in, one line each, until in ends.
+// Serve answers the requests that it reads from in, one line each, until the input ends.
 func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, error)) error {
 	for requests := bufio.NewScanner(in); requests.Scan(); {
 		a, err := answer(requests.Text())
@@ -39,8 +39,8 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 	return nil
 }
 
-// Time answers every request "run N" of in with the median seconds of N runs. If before is not nil, it runs untimed
-// before each run.
+// Time answers every request "run N" that it reads from in with the median seconds of N runs. Unless before is nil,
+// it calls before untimed ahead of each run.
 func Time(in io.Reader, out io.Writer, before, run func() error) error {
 	return Serve(in, out, func(request string) (float64, error) {
 		n, err := Steps(request)

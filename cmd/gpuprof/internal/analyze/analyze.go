@@ -90,7 +90,8 @@ func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// runStudy analyses traces; keep holds them in memory for a comparison. first is the first file if already open.
+// runStudy analyses traces. With keep they stay in memory for a comparison. first is the first file, if it is open
+// already.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	peaks, err := input.ReadPeaks(c.Peaks)
 	if err != nil {

@@ -54,7 +54,7 @@ func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error
 	return func(x *analyze.Index) (*model.Cut, error) { return x.WindowPart(r) }, err
 }
 
-// cutStudy writes the part to a temporary file and analyses that file.
+// cutStudy writes the part of a trace that --steps or --window asks for to a temporary file, and analyses that file.
 func (c *Cmd) cutStudy(a *cli.App, o input.AnalyzeOptions) (*cli.Study, error) {
 	files, err := input.TraceFiles(c.Traces)
 	if err != nil {
@@ -144,7 +144,7 @@ func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut,
 	return err
 }
 
-// partsFormat refuses to write the part into a file of another trace format.
+// partsFormat refuses to write a part of a trace into an output whose name belongs to another trace format.
 func (c *Cmd) partsFormat(f model.Format) error {
 	for _, path := range c.Output {
 		have, err := runfile.FormatOf(path)
@@ -167,7 +167,8 @@ func openTrace(ctx context.Context, path string) (*input.File, error) {
 	return in, nil
 }
 
-// savedPart makes the outputs of extension .json the part that was cut out of the trace, if one was cut.
+// savedPart returns k, the formats in which a study is written. If a part was cut out of the trace, an output with
+// extension .json gets this part.
 func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k

@@ -1,5 +1,7 @@
 // Package bisect is gpuprof bisect: it finds the commit that made a program slower. It makes checkouts, builds and
-// measures for internal/bisect, and keeps the search's state in a file. It imports cli and judge, no other verb.
+// measures for internal/bisect, and keeps the search's state in a file. GOOD is the older end of the range of
+// commits, BAD the newer one. A quartet is four processes, old, new, new, old, that compare two commits. The package
+// imports cli and judge, no other verb.
 package bisect
 
 import (

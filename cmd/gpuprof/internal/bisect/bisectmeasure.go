@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso limits the other metrics stored with a quartet.
+// mostAlso limits the other metrics stored with a quartet (four processes: old, new, new, old).
 const mostAlso = 60
 
 // Quartet implements bisect.Runner.
@@ -47,7 +47,8 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	return q, builds, err
 }
 
-// measureQuartet measures old, new, new, old. It repeats at most twice if samples of one side are flagged.
+// measureQuartet measures a quartet: four processes in the order old, new, new, old. It repeats the quartet at most
+// twice if samples of one side are flagged.
 func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
@@ -85,8 +86,8 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// A process that fails by chance is run again, at most mostTries times. A commit whose program never ran may always
-// fail: its further tries take at most this part of the budget.
+// mostTries limits how often a process that fails by chance is run. newTriesPart is the part of the budget that
+// further tries of a commit may take whose program never ran, because it may always fail.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
@@ -117,7 +118,7 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// listAlso returns the stages and counters of both sides, each the median over the processes' medians.
+// listAlso returns the stages and counters of both sides, each as the median of the processes' medians.
 func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
@@ -143,7 +144,8 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of process pairs, nine quartets, from which the change and a quartet's noise are estimated.
+// checkPairs is the number of process pairs in the comparison of GOOD with BAD, enough for nine quartets. The change
+// and a quartet's noise are estimated from them.
 const checkPairs = compare.Stage1Blocks + 12
 
 // laterPairs limits the process pairs of later stages: few quartets per commit cannot find a smaller change.
@@ -306,8 +308,8 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	return text
 }
 
-// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if it has
-// commits of this class that were measured several times.
+// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if commits of
+// the result's class (machine and settings) were measured there several times.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

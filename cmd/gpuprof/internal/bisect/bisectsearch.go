@@ -88,7 +88,7 @@ func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	return state, nil
 }
 
-// searchRange searches one range; over: the search has ended.
+// searchRange searches one range; over reports that the whole search has ended.
 func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }
@@ -221,7 +221,8 @@ func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	return r
 }
 
-// buildCommit builds a commit in a tree. A failed build is Unfit, except for GOOD and BAD.
+// buildCommit builds a commit in a tree. A failed build is a *bisect.Unfit, except for GOOD and BAD, where it ends
+// the search.
 func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
 	built, cached, took, err := r.trees.prepareTree(tree, at)

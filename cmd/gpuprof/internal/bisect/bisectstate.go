@@ -23,7 +23,7 @@ import (
 type searchState struct {
 	bisect.Search
 	Again recipe `json:"-"`
-	// Kept is Again as JSON. Reading a document cleans its texts, but a command must run exactly as typed.
+	// Kept is the field Again as JSON. Reading a document cleans its texts, but a command must run exactly as typed.
 	Kept []byte `json:"again"`
 }
 

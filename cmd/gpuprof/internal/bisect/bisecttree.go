@@ -55,8 +55,8 @@ func (t *workTrees) binaryPath(tree int) string {
 	return filepath.Join(t.room.Dir, "gpuprof-"+"abc"[tree:tree+1])
 }
 
-// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built: the commit was
-// built, in the time took; cached: its artifact came from the cache.
+// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built reports that the
+// commit was built, and took is the time for it. cached reports that its artifact came from the cache.
 func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
 	if t.at[tree] == commit.ID {
 		return false, false, 0, nil
@@ -158,7 +158,7 @@ func (t *workTrees) placeOf(tree int) judge.Place {
 	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// makeSide returns the side that runs a tree's build. Messages name it by the commit.
+// makeSide returns the judge.Side that runs the build in a tree. Messages name it by the commit.
 func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
 		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)

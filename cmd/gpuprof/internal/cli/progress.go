@@ -55,7 +55,8 @@ func (p *Progress) Show(at measure.Progress) {
 	_ = p.bar.Set(int(done * (progressSteps - 1)))
 }
 
-// Every shows at(elapsed time) at once and then after each pause, until stop is called.
+// Every shows the progress that at returns for the elapsed time: at once, and then after each pause until stop is
+// called.
 func (p *Progress) Every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
 	if p.bar == nil {
 		return func() {}

@@ -11,8 +11,9 @@ import (
 // SameMoment is the time in which several signals count as one: timeout(1) signals a program and then its group.
 const SameMoment = 250 * time.Millisecond
 
-// EndAtFirst calls end at the first signal, so that the program ends in order, and release once moment has passed:
-// then the next signal ends the program at once (but see judge.Children). If done is closed, release is not called.
+// EndAtFirst calls end at the first signal, so that the program ends in order. When the channel of moment delivers,
+// it calls release: then the next signal ends the program at once (but see judge.Children). If done is closed before,
+// it does not call release.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:

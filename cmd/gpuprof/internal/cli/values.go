@@ -20,7 +20,8 @@ func TwoEnds(text string) bool {
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")
 }
 
-// ChoicesOf returns the values of a flag or argument, from its `choices` tag or a document's formats; nil for any.
+// ChoicesOf returns the values of a flag or argument, from its `choices` tag or a document's formats; nil if any
+// value is valid.
 func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	if tag.Has("formats") {
 		prints, _ := d.Formats()

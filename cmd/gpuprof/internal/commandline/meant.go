@@ -53,7 +53,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes proposes the command with "--" before the program, and other proposals in more.
+// missingDashes proposes the command with "--" before the program. more is a text with other proposals.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {
@@ -62,8 +62,8 @@ func missingDashes(why string, before, command []string, more string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
 }
 
-// firstWord returns the index of the first word from at on that is no flag and no value of a flag, -1 if there is
-// none. verb is this word if it names a verb of node.
+// firstWord returns the index of the first word, from index at on, that is neither a flag nor the value of a flag; -1
+// if there is none. verb is this word if it names a verb of node.
 func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
 	for i := at; i < len(words); i++ {
 		w := words[i]

@@ -12,13 +12,15 @@ import (
 // flag must end the list of arguments.
 type Repeats map[*kong.Flag][]occurrence
 
-// occurrence is one use of a flag: the number of values that kong reads (left), or the values taken away from kong.
+// occurrence is one use of a flag. left is the number of values that kong reads; taken lists the values taken away
+// from kong.
 type occurrence struct {
 	left  int
 	taken []string
 }
 
-// TakeRepeats moves repeated flags from a command line into more: short has the words that kong parses.
+// TakeRepeats takes repeated flags out of a command line. short has the words that kong parses, and more the repeated
+// flags.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
 	node, given, behindArgument := root, map[string]bool{}, false

@@ -1,5 +1,6 @@
 // Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy, with
-// exit codes for schedulers. Main gives it a Machine. It imports cli, no other verb, probe or device.
+// exit codes for schedulers. Main gives it a Machine. A card (health.Card) holds one GPU's identity, condition,
+// figures and fault reports. The package imports cli, no other verb, probe or device.
 package doctor
 
 import (
@@ -106,8 +107,8 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause marks the lines that are missing because the driver is, and the details that matter only if they are
-// missing.
+// groupByCause marks the lines that are missing because the driver is missing. It also marks details: lines that
+// matter only if they are missing.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}

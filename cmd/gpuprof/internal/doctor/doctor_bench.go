@@ -324,7 +324,8 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	return failedGPU(uuid, err)
 }
 
-// CardsOf parses the report of the other process and names its device by UUID: index 0 is another GPU there.
+// CardsOf parses the report of the other process, and returns its health.Cards with the device named by UUID: index 0
+// is another GPU there.
 func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {

@@ -68,7 +68,7 @@ func (c *Cmd) checkFlags() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
 }
 
-// lookApart returns the cards that another process found; at least one.
+// lookApart returns the health.Cards of the GPUs that another process examined; at least one.
 func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	exe, err := os.Executable()
 	if err != nil {
@@ -93,7 +93,8 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	return cards
 }
 
-// cardsWithin returns the cards of the report that a command prints, or one card with the reason for a missing report.
+// cardsWithin runs a command that prints a health report, and returns the report's health.Cards. If the report is
+// missing, it returns one card with the reason.
 func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	out, words, runErr := cmd.Run(ctx)
 	var r health.Report
@@ -133,7 +134,8 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
-// usedBy returns a card per target, without measurements, if another program uses one of the GPUs; otherwise nil.
+// usedBy returns a health.Card without measurements for each target if another program uses one of the GPUs;
+// otherwise nil.
 func usedBy(targets []devicebench.Target) []health.Card {
 	var cards []health.Card
 	used := false

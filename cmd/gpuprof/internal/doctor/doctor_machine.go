@@ -24,16 +24,19 @@ type GPUs interface {
 	gpuNames
 	// Target returns the GPU at a position in Shown, ready to be measured.
 	Target(index int) (devicebench.Target, error)
-	// Between measures the links between the GPUs at the positions, and a sum over all of them, bytes at a time.
+	// Between measures the links between the GPUs at the positions here in Shown, and an all-reduce over these GPUs.
+	// Each moves arrays of the given number of bytes.
 	Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce)
-	// Accounts adds the machine's fault reports to the cards; everyGPU adds cards for further faulty GPUs.
+	// Accounts adds the machine's fault reports to the GPUs' health.Cards. everyGPU adds cards for further faulty
+	// GPUs.
 	Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card
 	Close() error
 }
 
 // gpuNames finds GPUs by their names.
 type gpuNames interface {
-	// Shown lists the GPUs that CUDA shows this process; Hidden the UUIDs of GPUs that CUDA_VISIBLE_DEVICES could add.
+	// Shown lists the GPUs that CUDA shows this process. Hidden lists the UUIDs of the GPUs that CUDA_VISIBLE_DEVICES
+	// could add.
 	Shown() []GPUName
 	Hidden() []string
 	// Elsewhere returns the UUID of a GPU whose name CUDA does not list.
@@ -49,12 +52,12 @@ type GPUName struct {
 // linkBytes is the size of a copy between GPUs, and of an array summed over them.
 const linkBytes = 256 << 20
 
-// FailedCard returns a card for a device, or AllGPUs, that could not be examined.
+// FailedCard returns a health.Card for a device, or AllGPUs, that could not be examined.
 func FailedCard(device string, err error) []health.Card {
 	return []health.Card{{Device: device, Error: cli.Sentence(err), Err: err}}
 }
 
-// failedGPU returns the card of a GPU, named by UUID, that could not be measured.
+// failedGPU returns the health.Card of a GPU, named by UUID, that could not be measured.
 func failedGPU(uuid string, err error) []health.Card {
 	cards := FailedCard(uuid, err)
 	cards[0].UUID = uuid

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine reports which program the command gpuprof starts (a PyPI project shares the name). self: this executable.
+// pathLine reports which program the command gpuprof starts (a PyPI project shares the name). self is the path of
+// this executable.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
 	file, err := exec.LookPath("gpuprof")

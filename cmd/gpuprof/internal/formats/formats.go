@@ -153,7 +153,8 @@ func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), o
 	return others
 }
 
-// addPages adds the formats of a page, and the document's JSON if others has none. limit: bytes of Markdown, 0: any.
+// addPages adds the formats of a page, and the document's JSON if others has none. limit is the largest number of
+// bytes of Markdown; 0 for no limit.
 func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -291,5 +292,5 @@ func startedAt(c *compare.Comparison) time.Time {
 // PlotKinds lists the values of --plot. Without one a sweep draws its scaling curve, a run its stages.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText lists the plots of a kind of document; of all kinds if of is "".
+// PlotsText lists the plots of a kind of document, whose name is of; for "" the plots of all kinds.
 func PlotsText(of string) string { return figure.KindsText(of) }

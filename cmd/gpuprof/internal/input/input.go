@@ -28,7 +28,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// LimitHeap keeps the heap near 7/8 of memory, bytes, instead of twice the live data. undo restores the old limit.
+// LimitHeap keeps the heap near 7/8 of the given memory, in bytes, instead of twice the live data. undo restores the
+// old limit.
 func LimitHeap(memory int64) (undo func()) {
 	before := debug.SetMemoryLimit(memory / 8 * 7)
 	return func() { debug.SetMemoryLimit(before) }

@@ -18,7 +18,8 @@ import (
 // leastLimit is the shortest time limit of a process, even for a small budget: the first block is always measured.
 const leastLimit = 10 * time.Second
 
-// LimitOf returns the time limit of the next process: the remaining budget, or three times the longest so far.
+// LimitOf returns the time limit of the next process: the largest of the remaining budget, three times the longest
+// process so far, and leastLimit (or the App's Limit).
 func LimitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
 	return max(budget-spent, 3*longest, cmp.Or(a.Limit, leastLimit))
 }

@@ -134,7 +134,7 @@ func newSide(blocks []compare.Block) *compare.Result {
 }
 
 // Blocks measures n blocks and repeats those with flagged samples. It stops early if the next block does not fit into
-// the budget, or if fewer than least blocks would fit in all.
+// the budget, or if fewer blocks than least would fit in all.
 func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block

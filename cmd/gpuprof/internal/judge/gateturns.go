@@ -147,7 +147,7 @@ func FirstTo(bFirst bool) [2]int {
 	return [2]int{0, 1}
 }
 
-// awaitReady waits until a process can take turns. second: the other process is already running.
+// awaitReady waits until a process can take turns. second reports that the other process is running already.
 func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	protocol, err := p.Ready()
 	dead, _ := errors.AsType[*DeadError](err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// errNoRevision: git would take the text for a flag.
+// errNoRevision is the error for a text that git would take for a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
 // Revision returns the full commit name of ref in the repository at dir, "" for the current folder. The error is

@@ -1,6 +1,7 @@
 // Package judge measures and compares two builds of a program: checkouts and builds, blocks of processes that take
-// turns, stages of statistics, and the spread known from a history. The result is a compare.Comparison. It imports
-// cli, and no verb.
+// turns, stages of statistics, and the spread known from a history. The result is a compare.Comparison. A side is one
+// of the two builds with the way to run it, a block is one process of each side, and a turn is a short time in which
+// one of two running processes measures. The package imports cli, and no verb.
 package judge
 
 import (

@@ -54,8 +54,9 @@ func (c Children) Link(p Place, paths []string) error {
 	return nil
 }
 
-// EditableInstall returns the .pth file in a linked virtual environment that puts a folder of the user's checkout on
-// Python's path, or "": with it the other checkout would import the user's modules.
+// EditableInstall returns the .pth file with which a virtual environment, linked into the other checkout, puts a
+// folder of the user's checkout on Python's path, so that the other checkout would import the user's modules. It
+// returns "" if there is none.
 func EditableInstall(p Place, paths []string) string {
 	for _, name := range paths {
 		venv := filepath.Join(p.Top, filepath.FromSlash(p.Prefix), name)

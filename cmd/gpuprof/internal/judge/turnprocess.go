@@ -31,7 +31,7 @@ type TurnProcess struct {
 	serves   bool  // the process takes a load after its turns
 }
 
-// maxAnswer limits a line, bytes; a result of ten thousand samples has 10 MB.
+// maxAnswer limits the length of an answer, which is one line, in bytes; a result of ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
 // StartTurns starts the process of a side; the caller must stop it.
@@ -179,7 +179,7 @@ const (
 
 // TurnAnswer is one line of the process's output.
 type TurnAnswer struct {
-	// Ready is TurnsProtocol once the check has passed and the steps are warm.
+	// Ready is the version of the protocol (TurnsProtocol) once the check has passed and the steps are warm.
 	Ready  int             `json:"ready,omitempty"`
 	Serves bool            `json:"serves,omitempty"` // with Ready: the process takes TurnsLoad
 	Turn   *measure.Turn   `json:"turn,omitempty"`

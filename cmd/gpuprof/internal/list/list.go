@@ -99,7 +99,7 @@ func (l *listing) explainedLists() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-// newListing collects one list; what "" means the presets and knobs of a workload.
+// newListing collects one list. If what is "", it collects the presets and knobs of a workload.
 func newListing(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {

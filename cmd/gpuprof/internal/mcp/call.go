@@ -26,8 +26,8 @@ type ended struct {
 	code  int
 }
 
-// run starts gpuprof with a command line in a folder ("": the server's) and waits for its end, or for limit (0: none).
-// It returns an error if there is no exit code: the process was killed, or did not start.
+// run starts gpuprof with a command line in a folder ("": the server's) and waits for its end, but not longer than
+// limit (0: no limit). It returns an error if there is no exit code: the process was killed, or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")

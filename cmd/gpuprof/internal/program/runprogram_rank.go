@@ -72,7 +72,7 @@ func rankDir(job string, p launch.Place) (string, error) {
 	}
 }
 
-// leaveObject stores the document of this rank; nothing outside of a job.
+// leaveObject stores the document of this rank. It does nothing outside of a job.
 func (p *program) leaveObject(r *record.Result) error {
 	if p.sink == nil {
 		return nil

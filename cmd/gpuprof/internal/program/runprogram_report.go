@@ -58,7 +58,7 @@ func (p *program) noteSummary(r *record.Result) {
 	}
 }
 
-// markNames describes the events by which steps were counted.
+// markNames maps the events by which the hook counts steps to words for the user.
 var markNames = map[string]string{
 	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }

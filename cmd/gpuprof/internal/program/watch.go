@@ -96,7 +96,7 @@ func (w *watching) showTables(ctx context.Context, every time.Duration, once boo
 	}
 }
 
-// makeTable returns the current table; ended: nothing is recorded any more.
+// makeTable returns the current table; ended reports that nothing is recorded any more.
 func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err error) {
 	live, err := record.LiveOf(ctx, w.dir, record.LiveStretch)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *watching) printTable(text string) {
 	w.lines, w.last = strings.Count(text, "\n"), text
 }
 
-// Limits of rows.
+// Limits of the rows of a table.
 const (
 	liveKernels = 8
 	liveCopies  = 3

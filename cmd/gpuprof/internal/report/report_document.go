@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter reports a document other than a run; what names its kind in errors.
+// reporter reports a document other than a run; the parameter what names its kind in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
 // reporters returns the reporter of each kind of document except runs.

@@ -47,7 +47,8 @@ func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, 
 	return mergeProcesses(runs, errs)
 }
 
-// progressOf estimates the time left during process k from the finished processes, before the first from --max-time.
+// progressOf estimates the time left during process k: from the times of the finished processes or, for the first
+// process, from --max-time.
 func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress {
 	each, bound := s.MaxTime, "at most "
 	if k > 0 {

@@ -52,7 +52,7 @@ type Cmd struct {
 	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
-	// OwnDevice: the other processes in the turns use other devices.
+	// OwnDevice reports that the other processes in the turns use other devices.
 	OwnDevice bool `hidden:""`
 }
 
@@ -231,7 +231,8 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 	return s, err
 }
 
-// takeRate sets the compared result's request rate: a share of its own throughput would hide a slower build.
+// takeRate makes the run use the request rate of the result that --baseline names: a share of its own throughput
+// would hide a slower build.
 func (s *session) takeRate() {
 	if len(s.plans) != 1 || len(s.olds) != 1 || s.olds[0] == nil || s.plans[0].Rate > 0 {
 		return

@@ -161,7 +161,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 	return out, nil
 }
 
-// hiddenGPUs explains if CUDA_VISIBLE_DEVICES limits the GPUs that the driver shows.
+// hiddenGPUs returns an explanation if CUDA_VISIBLE_DEVICES limits the GPUs that the driver shows, or "".
 func hiddenGPUs() string {
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)

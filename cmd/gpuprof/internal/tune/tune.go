@@ -43,8 +43,9 @@ type Cmd struct {
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
-	// PairOut makes this process one of a confirmation: it compares the start with Turned by paired blocks, for about
-	// --budget and at most Most, writes the outcome to that file and prints nothing.
+	// PairOut makes this process one of a confirmation: it compares the start settings with those of the field Turned
+	// by paired blocks, writes the outcome to that file and prints nothing. It takes about --budget, and at most the
+	// time in the field Most.
 	PairOut string        `hidden:""`
 	Turned  []string      `sep:"none" hidden:""`
 	Most    time.Duration `hidden:""`

@@ -35,7 +35,8 @@ func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// measureFresh compares two settings by paired blocks in another process of this program.
+// measureFresh compares two settings in another process of this program, in paired blocks: pairs with one block of
+// steps of each setting.
 func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -88,7 +89,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// measurePair runs in the process that measureFresh starts.
+// measurePair compares two settings by paired blocks, in the process that measureFresh starts.
 func (c *Cmd) measurePair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)

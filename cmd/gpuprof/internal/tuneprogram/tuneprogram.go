@@ -101,7 +101,8 @@ func (t *tuning) runSearch() (*tune.Result, error) {
 	return tuneprogram.Run(t.app.Ctx, t.opts)
 }
 
-// interruptError is the error for an interrupt; other errors are unchanged. some: measurements were stored.
+// interruptError is the error for an interrupt; other errors are unchanged. some reports that measurements were
+// stored.
 func (t *tuning) interruptError(err error, some bool) error {
 	if t.app.Ctx.Err() == nil {
 		return err
