@@ -118,6 +118,8 @@ func kindOfFrame(f *model.HostFrame) string {
 		return CauseWorkers
 	case f.File == "torch/serialization.py" && strings.Contains(f.Function, "save"), starts("safetensors/", "torch/distributed/checkpoint/"):
 		return CauseCheckpoint
+	case starts("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py", "jax/_src/interpreters/partial_eval.py", "torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "numba/core/compiler.py"):
+		return CauseCompiler
 	case starts("logging/", "tqdm/", "wandb/", "tensorboard", "torch/utils/tensorboard/", "mlflow/"):
 		return CauseLogging
 	}

@@ -304,6 +304,45 @@ func TestProgramWithoutTorch(t *testing.T) {
 	}
 }
 
+// Lines of a loop that call functions of the user's are places of their own, and what is named within a place is below
+// its line. Neighbouring lines without such calls are one place.
+func TestNeighbouringLines(t *testing.T) {
+	a, _ := analyse(t, sampledAlone(func(h *hostSampler, main int) {
+		h.s.Recorded[0].CPUS = 1
+		diffuse, product, norm := h.frame("app.py", "main", 5, "diffuse(u)"), h.frame("app.py", "main", 6, "w @ w"), h.frame("app.py", "main", 7, "np.abs(w)")
+		h.stack(15, model.InPython, "other", main, diffuse, h.frame("app.py", "diffuse", 20, "np.roll(u, 1)"))
+		h.stack(8, model.InNative, "other", main, product)
+		h.stack(7, model.InNative, "other", main, norm)
+		h.stack(70, model.InPython, "other", main, h.frame("app.py", "main", 8, "histogram(u)"), h.frame("app.py", "histogram", 30, "int(v)"))
+	}))
+	var got []string
+	for _, f := range a.Findings {
+		got = append(got, f.Title)
+	}
+	want := []string{"at app.py:8 in main `histogram(u)`, most of it in app.py:30 in histogram `int(v)`, which", "at app.py:5 in main `diffuse(u)`, most of it in app.py:20 in diffuse `np.roll(u, 1)`, which", "at app.py:6 in main `w @ w`, which"}
+	for i, w := range want {
+		if i >= len(got) || !strings.Contains(got[i], w) {
+			t.Errorf("finding %d of %q, want %q", i, got, w)
+		}
+	}
+	if answer := a.Answer(); answer.Verdict != "slow: one place of the program" || strings.Contains(answer.Sentence, "operator") {
+		t.Errorf("%s: %s", answer.Verdict, answer.Sentence)
+	}
+}
+
+// A wait for a compiler is a compilation, whether its own threads do the work or not.
+func TestCompilationIsNamed(t *testing.T) {
+	a, _ := analyse(t, sampledAlone(func(h *hostSampler, main int) {
+		step := h.frame("app.py", "main", 5, "step(w, x)")
+		h.stack(40, model.Blocked, "other", main, step, h.frame("jax/_src/compiler.py", "backend_compile_and_load", 353, ""))
+		h.stack(30, model.InPython, "other", main, step, h.frame("jax/_src/interpreters/partial_eval.py", "trace_to_jaxpr_dynamic", 2000, ""))
+		h.stack(30, model.InNative, "other", main, step, h.frame("jax/_src/pjit.py", "cache_miss", 100, ""))
+	}))
+	if f := &a.Findings[0]; !strings.HasPrefix(f.Title, "the program compiles at app.py:5 in main `step(w, x)`") || f.Evidence["samples"] != 70 || !strings.Contains(f.PyTorch, "jax.jit") {
+		t.Errorf("%s (%v samples): %s", f.Title, f.Evidence["samples"], f.PyTorch)
+	}
+}
+
 // C code whose owner is not known counts as outside where the trace has no operators for its time.
 func TestDoubtfulCallsFollowTheTrace(t *testing.T) {
 	own := func(n int) func() *scene {
