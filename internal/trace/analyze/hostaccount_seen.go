@@ -97,6 +97,15 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
+// waitsForJAX reports whether a stack waits for results of JAX, which computes in threads of its own or on a device. The
+// wait spins first, on the CPU.
+func (o *sampleSplit) waitsForJAX(st *model.HostStack) bool {
+	return slices.ContainsFunc(st.Frames, func(i int) bool {
+		f := &o.s.Frames[i]
+		return strings.Contains(f.Text, "block_until_ready(") || f.Library && f.File == "jax/_src/array.py"
+	})
+}
+
 // noCause is the kind of a frame whose time is no cause outside operators.
 const noCause = "none"
 
@@ -137,7 +146,7 @@ func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
 	switch {
-	case !o.stepped && (st.Doing == model.Blocked || st.Doing == model.ForLock) && o.waitsForOthers(st):
+	case !o.stepped && ((st.Doing == model.Blocked || st.Doing == model.ForLock) && o.waitsForOthers(st) || o.waitsForJAX(st)):
 		return causeOthers
 	case st.Doing == model.ForLock:
 		return CauseLock

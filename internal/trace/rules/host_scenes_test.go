@@ -287,7 +287,10 @@ func sampledAlone(fill func(h *hostSampler, main int)) *model.Trace {
 func TestProgramWithoutTorch(t *testing.T) {
 	a, x := analyse(t, sampledAlone(func(h *hostSampler, main int) {
 		h.stack(40, model.InPython, "other", main, h.frame("app.py", "main", 5, "parse(text)"))
-		h.stack(60, model.Blocked, "other", main, h.frame("app.py", "main", 6, "run(cmd)"), h.frame("multiprocessing/pool.py", "wait", 500, ""))
+		h.stack(20, model.Blocked, "other", main, h.frame("app.py", "main", 6, "run(cmd)"), h.frame("multiprocessing/pool.py", "wait", 500, ""))
+		h.stack(10, model.Blocked, "other", main, h.frame("app.py", "main", 7, "w.block_until_ready()"))
+		h.stack(10, model.InNative, "other", main, h.frame("app.py", "main", 7, "w.block_until_ready()"))
+		h.stack(20, model.Blocked, "other", main, h.frame("app.py", "main", 8, "float(loss)"), h.frame("jax/_src/array.py", "ArrayImpl.__float__", 300, ""))
 	}))
 	if x.Recording.Program != analyze.Python || len(a.Warnings) > 0 {
 		t.Errorf("the program is %s, the warnings %+v", x.Recording.Program, a.Warnings)
@@ -380,6 +383,18 @@ func TestHostAccountAddsUp(t *testing.T) {
 		if sum != a.Host.NS || sum != a.Step.NS {
 			t.Errorf("%+v: the parts %+v take %d ns, the step %d", rows, a.Host.Parts, sum, a.Step.NS)
 		}
+	}
+}
+
+// A rank that waits for another one is blocked in PyTorch's code, outside any event of the trace: it is on a CPU for no
+// longer than its clock tells.
+func TestBlockedInTorchIsNotOnTheCPU(t *testing.T) {
+	a, _ := analyse(t, sampledScene(model.HostClocks{WallS: 502e-6, CPUS: 120e-6, Blocks: 2}, func(h *hostSampler, step int) {
+		h.stack(80, model.Blocked, "torch", step, h.frame("train.py", "step", 8, "loss.backward()"))
+		h.stack(20, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+	})().trace())
+	if on, blocked := a.Host.Part(analyze.HostOnCPU), a.Host.Part(analyze.HostBlocked); on > 120*us || blocked < 280*us {
+		t.Errorf("%d ns on a CPU with 120 us by the clock, %d blocked", on, blocked)
 	}
 }
 
