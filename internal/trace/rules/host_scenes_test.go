@@ -182,8 +182,8 @@ func TestComputingLineClaimsNoWaitForACPU(t *testing.T) {
 	}
 }
 
-// Values of a tensor on the CPU that are read one at a time: the line claims its share of the samples, in the operator
-// and outside of it, and has one finding. A few reads have none.
+// A line that reads values of a tensor on the CPU one at a time has one finding, with the line's share of the samples, in
+// the operator and outside. A few reads have no finding.
 func TestManyReads(t *testing.T) {
 	for _, c := range []struct {
 		reads    int
@@ -307,8 +307,8 @@ func TestProgramWithoutTorch(t *testing.T) {
 	}
 }
 
-// Lines of a loop that call functions of the user's are places of their own, and what is named within a place is below
-// its line. Neighbouring lines without such calls are one place.
+// Lines of a loop that call functions of the user's are separate places, and the line named within a place is in the calls
+// of that place. Neighbouring lines without such calls are one place.
 func TestNeighbouringLines(t *testing.T) {
 	a, _ := analyse(t, sampledAlone(func(h *hostSampler, main int) {
 		h.s.Recorded[0].CPUS = 1
@@ -386,8 +386,8 @@ func TestHostAccountAddsUp(t *testing.T) {
 	}
 }
 
-// A rank that waits for another one is blocked in PyTorch's code, outside any event of the trace: it is on a CPU for no
-// longer than its clock tells.
+// A rank that waits for another rank is blocked in PyTorch's code, outside any event of the trace. Its time on a CPU is at
+// most the CPU clock of its thread.
 func TestBlockedInTorchIsNotOnTheCPU(t *testing.T) {
 	a, _ := analyse(t, sampledScene(model.HostClocks{WallS: 502e-6, CPUS: 120e-6, Blocks: 2}, func(h *hostSampler, step int) {
 		h.stack(80, model.Blocked, "torch", step, h.frame("train.py", "step", 8, "loss.backward()"))

@@ -32,7 +32,7 @@ func adviceForCause(kind string) causeAdvice {
 	case analyze.CauseLock:
 		return causeAdvice{"the program waits for Python's global interpreter lock, which other threads of it hold, at %s", "move what the other threads compute in Python into processes (multiprocessing)"}
 	case analyze.CauseCompiler:
-		return causeAdvice{"the program compiles at %s", "compile once before the loop: a function that is compiled anew in each step (jax.jit of a new lambda), or other shapes and static arguments, compile again"}
+		return causeAdvice{"the program compiles at %s", "compile once before the loop: a function made in each step (jax.jit of a new lambda), other shapes and other static arguments compile again"}
 	case analyze.CauseCheckpoint:
 		return causeAdvice{"the step waits until a checkpoint is written at %s", "write it " + beside + " from a copy (torch.distributed.checkpoint.async_save), or less often"}
 	case analyze.CauseLogging:
@@ -105,7 +105,7 @@ func (c *ruleContext) getBlockedTime() int64 {
 }
 
 // getBusyPart returns the part of the time at lines that compute in which the thread had a CPU, at most 1: samples show
-// the wait for a CPU at such a line too. It is 1 without clocks.
+// the wait for a CPU at such a line too. Without clocks the part is 1.
 func (c *ruleContext) getBusyPart() float64 {
 	var sum int64
 	for i := range c.host.Causes {
