@@ -322,7 +322,9 @@ class Host:
             # One voluntary switch is the pause; another one is the wait for the interpreter's lock.
             held = waits()[0] - before > 1
             stack, inside = [], False
-            frame = sys._current_frames().get(thread)
+            running = sys._current_frames()
+            frame, alone = running.get(thread), len(running) <= 2  # this thread and the sampled one
+            running = None
             if frame is None:
                 return  # the thread has ended
             try:
@@ -347,7 +349,8 @@ class Host:
                 self.own += 1  # the hook itself was at work
             elif stack:
                 code, lasti, line, scope = stack[0]
-                key = (names.doing(held, state, cpu, others), tuple((c, i, n) for c, i, n, _ in stack))
+                # Alone no thread can keep the interpreter's lock: others at work are of a library.
+                key = (names.doing(held, state, cpu, 0.0 if alone else others), tuple((c, i, n) for c, i, n, _ in stack))
                 e = self.stacks.setdefault(key, [0.0, 0, scope])
                 e[0] += weight
                 e[1] += 1

@@ -8,6 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 100  # characters of an expression
 MOST_FILE = 4 << 20  # bytes of a source file
 BUSY, IDLE = 0.5, 0.3  # parts of the time between two samples that a thread was on a CPU
+COMPILERS = ("/jax/_src/compiler.py", "/numba/core/compiler.py")
 ROOT = re.compile(r"\s*(?:return\s+|await\s+)?([A-Za-z_]\w*)\s*([.(\[]?)")
 
 
@@ -25,6 +26,22 @@ def switch_counter():
     def count():
         u = usage(who)
         return u.ru_nvcsw, u.ru_nivcsw
+
+    return count
+
+
+def switches_of(native):
+    """A function that counts the voluntary and the involuntary context switches of a thread of this process; always
+    zeros where they are not counted."""
+    path = "/proc/self/task/%d/status" % native
+
+    def count():
+        try:
+            with open(path, encoding="ascii", errors="replace") as f:
+                found = [int(line.split()[1]) for line in f if "ctxt_switches" in line]
+            return tuple(found) if len(found) == 2 else (0, 0)
+        except (OSError, ValueError, IndexError):
+            return 0, 0
 
     return count
 
@@ -61,7 +78,8 @@ def doing(held, state, cpu, others):
     sleeps or waits. lock: another thread kept the lock from it, or from the sampler while it waited.
     """
     if held:
-        if cpu < IDLE and others > BUSY:
+        # A thread that waits for the lock is asleep: one that is ready has lost its CPU, and may hold the lock itself.
+        if cpu < IDLE and others > BUSY and state != "R":
             return "lock"
         return "blocked" if state in ("S", "D") and cpu < IDLE else "python"
     if state:
@@ -87,6 +105,15 @@ def task_frames(frame, turn):
         stack.append((f.f_code, f.f_lasti, f.f_lineno, None))
         coroutine = coroutine.cr_await
     return stack[::-1]
+
+
+def compiling(frame):
+    """Whether a frame runs below a compiler of JAX or Numba."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(COMPILERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Frames:

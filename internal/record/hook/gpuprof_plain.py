@@ -1,6 +1,6 @@
 """Samples the main thread of a program that does not import torch: its host account for a window of time.
 
-The window begins once the program has imported nothing for QUIET_S, and ends with enough samples or with the program.
+The window begins once the program has imported nothing for QUIET_S and compiles nothing, and ends with enough samples or with the program.
 """
 
 import _thread
@@ -12,8 +12,10 @@ import time
 
 tools = part("gpuprof_tools")  # noqa: F821, see part in gpuprof_hook
 host = part("gpuprof_host")  # noqa: F821
+names = part("gpuprof_names")  # noqa: F821
 
 QUIET_S = 1.0
+COMPILING_S = 5.0  # for so long a compilation at the start delays the window
 LOOK_S = 0.1
 WINDOW_S = 6.0
 WINDOW = "gpuprof: sampled window"  # the event by which a reader tells such a trace
@@ -26,7 +28,7 @@ class Samples(host.Host):
 
     def __init__(self, plain):
         super().__init__(plain, plain.thread, plain.pid)
-        self.switches = lambda: (0, 0)  # they count for the calling thread alone
+        self.switches = names.switches_of(plain.pid)  # of the main thread
         self.opened, self.first = time.time(), None
 
     def sample(self, stop):
@@ -57,6 +59,7 @@ class Plain(tools.Teller):
         self.resampling = self.waiting = False
         self.done = False
         self.imported, self.since = 0, 0.0  # modules, and since when there are so many
+        self.compiles = 0.0  # when a compilation was seen first
 
     def rank(self):
         return tools.told_rank(os.environ)
@@ -74,7 +77,7 @@ class Plain(tools.Teller):
                 n, now = len(sys.modules), tools.clock()
                 if n != self.imported:
                     self.imported, self.since = n, now
-                elif now - self.since >= QUIET_S and not tools.importing(sys._current_frames().get(self.thread)):
+                elif now - self.since >= QUIET_S and not self.starting(now):
                     self.open_window()
                     return
                 if stop.acquire(timeout=LOOK_S):
@@ -83,6 +86,16 @@ class Plain(tools.Teller):
             self.done = True
         finally:
             ended.release()
+
+    def starting(self, now):
+        """Whether the main thread imports, or compiles for the first time as far as is known."""
+        frame = sys._current_frames().get(self.thread)
+        if tools.importing(frame):
+            return True
+        if not names.compiling(frame):
+            return False
+        self.compiles = self.compiles or now
+        return now - self.compiles < COMPILING_S
 
     def open_window(self):
         if self.done or "torch" in sys.modules or os.getpid() != self.pid or self.is_helper():

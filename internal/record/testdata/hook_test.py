@@ -451,6 +451,7 @@ class TestDoing(unittest.TestCase):
             (True, "S", 0.9, 0.0, "python"),  # the sampler has just taken the lock from it
             (True, "S", 0.0, 0.1, "blocked"),  # a third thread kept the lock for a moment
             (True, "S", 0.0, 0.9, "lock"),
+            (True, "R", 0.0, 0.9, "python"),  # it waits for a CPU, and may hold the lock
             (False, "R", 0.9, 0.0, "native"),
             (False, "S", 0.9, 0.0, "blocked"),
             (False, "D", 0.0, 0.0, "blocked"),
@@ -458,6 +459,28 @@ class TestDoing(unittest.TestCase):
             (False, "", 0.1, 0.0, "blocked"),
         ):
             self.assertEqual(names.doing(held, state, cpu, others), want, (held, state, cpu, others))
+
+
+class TestThreads(unittest.TestCase):
+    def test_switches_of_a_thread(self):
+        import threading
+        import time
+
+        if not os.path.exists("/proc/self/task"):
+            self.skipTest("the system has no /proc/self/task")
+        count = names.switches_of(threading.get_native_id())
+        before = count()
+        for _ in range(20):
+            time.sleep(0.001)
+        self.assertGreaterEqual(count()[0] - before[0], 20)
+        self.assertEqual(names.switches_of(1 << 30)(), (0, 0))
+
+    def test_below_a_compiler(self):
+        seen = []
+        scope = {"look": lambda: seen.append(names.compiling(sys._getframe()))}
+        for path in ("/venv/jax/_src/compiler.py", "/venv/app/compiler.py"):
+            exec(compile("look()", path, "exec"), scope)
+        self.assertEqual(seen, [True, False])
 
 
 class TestFrames(unittest.TestCase):

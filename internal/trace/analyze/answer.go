@@ -34,9 +34,9 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		r := a.straggler()
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
 	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
-		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
+		return gpuprof.Answer{Verdict: "slow: " + a.shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
 	case f != nil && f.Severity != gpuprof.Low && f.Severity != gpuprof.Note && !a.isBusy(f):
-		return gpuprof.Answer{Verdict: "slow: " + shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
+		return gpuprof.Answer{Verdict: "slow: " + a.shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
 		return gpuprof.Answer{Verdict: "bound by memory", Tone: gpuprof.ToneGood, Sentence: upperFirst(decode.Title) + ".", Action: actionOf(decode)}
 	case len(a.Devices) == 0 || a.Bound.By == "":
@@ -160,6 +160,9 @@ func (a *Analysis) causeText(f *gpuprof.Finding) string {
 		return fmt.Sprintf("%s, in some steps only: %s of the mean step after the recorded ones (%.0f %%).", upperFirst(seems+cause), gpuprof.FormatNS(f.RareNS), 100*f.RareShare)
 	}
 	claim := gpuprof.FormatNS(f.StepNS)
+	if a.isPlain() && f.Rule == gpuprof.RuleOutsideOperators {
+		return upperFirst(f.Title) + "."
+	}
 	idle := a.idleNS()
 	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
 		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(seems+cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
@@ -323,12 +326,19 @@ func causeOf(id string) string {
 	return "of " + id
 }
 
-func shortCause(id string) string {
+// shortCause names the cause of a rule in a verdict.
+func (a *Analysis) shortCause(id string) string {
+	if a.isPlain() && id == gpuprof.RuleOutsideOperators {
+		return "one place of the program"
+	}
 	if short, ok := shortCauses()[id]; ok {
 		return short
 	}
 	return strings.ReplaceAll(id, "-", " ")
 }
+
+// isPlain reports whether the recording is of a Python program without torch: none of its code is inside an operator.
+func (a *Analysis) isPlain() bool { return a.Recording != nil && a.Recording.Program == Python }
 
 // shortCauses maps rules whose id is no term of the field to the name of their cause in verdicts.
 func shortCauses() map[string]string {

@@ -82,7 +82,7 @@ func TestAnswerFollowsTheState(t *testing.T) {
 // TestEveryRuleHasAShortCause: a verdict never has the id of a rule of traces, and at most three words beside "slow:".
 func TestEveryRuleHasAShortCause(t *testing.T) {
 	for _, r := range gpuprof.Rules() {
-		short := shortCause(r.ID)
+		short := (&Analysis{}).shortCause(r.ID)
 		if !r.Traces || r.ID == gpuprof.RuleTraceQuality || r.ID == gpuprof.RuleNotSteady {
 			continue
 		}

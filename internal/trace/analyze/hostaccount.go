@@ -229,7 +229,10 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	scale := float64(a.NS) / (whole.WallS * 1e9)
 	off := func(c model.HostClocks) float64 { return max(0, c.WallS-c.CPUS-max(c.DelayS, 0)) * 1e9 * scale }
 	blocked := max(0, off(whole)-off(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
-	blocked = min(blocked*seen.blockedOutside(), float64(outside))
+	blocked *= seen.blockedOutside()
+	// What the thread had no CPU for, and did not wait for one, it was blocked: in PyTorch's code without an event too.
+	blocked = max(blocked, float64(outside)-(whole.CPUS+max(whole.DelayS, 0))*1e9*scale)
+	blocked = min(blocked, float64(outside))
 	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
 	// A delay after a preemption can occur anywhere, a delay after a wait only where the wait is.
 	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running)

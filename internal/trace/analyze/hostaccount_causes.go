@@ -19,6 +19,7 @@ const (
 	CauseCheckpoint = "checkpoint"
 	CauseLogging    = "logging"
 	CauseWorkers    = "start of workers"
+	CauseCompiler   = "compilation"
 	causeFramework  = "PyTorch's own Python"
 	causeOthers     = "waiting for other threads or processes of the program"
 )
@@ -64,6 +65,7 @@ type causeAt struct {
 	outside float64 // s
 	count   int
 	inner   map[model.HostFrame]float64 // s, by the innermost frame
+	calls   bool                        // the line calls functions of the user's code
 }
 
 func addCause(kinds map[string]*causeAt, at causeAt, leaf model.HostFrame) {
@@ -147,7 +149,7 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 
 // listCauses lists the causes outside operators, the longest first. A line counts as a whole if nearly all of its
 // calls are outside operators, else the lines below it count. Each kind of a line is a separate cause, because it
-// needs another change. Neighbouring lines of one kind are one place.
+// needs another change. Neighbouring lines of one kind are one place, unless they call functions of the user's code.
 func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 	var found []*causeAt
 	var collect func(n *callNode)
@@ -156,6 +158,9 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 			return
 		}
 		if n.outside >= pure*n.total || len(n.kids) == 0 {
+			for _, c := range n.kinds {
+				c.calls = len(n.kids) > 0
+			}
 			found = slices.AppendSeq(found, maps.Values(n.kinds))
 			return
 		}
@@ -180,29 +185,41 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 
 const mostCauses = 20
 
+// mergeNeighbours merges consecutive lines of one function and one kind that call none of the user's functions. The
+// line with most time gives the place its name.
 func mergeNeighbours(found []*causeAt) []*causeAt {
 	slices.SortStableFunc(found, func(a, b *causeAt) int {
 		f, g := &a.frame, &b.frame
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(f.File, g.File), cmp.Compare(f.Function, g.Function), cmp.Compare(f.Line, g.Line))
 	})
 	var out []*causeAt
-	last := 0 // last line of the last element of out
+	last, most := 0, 0.0 // of the last element of out: its last line, and the time of the line that names it
 	for _, n := range found {
-		if k := len(out) - 1; k >= 0 && out[k].frame.File == n.frame.File && out[k].frame.Function == n.frame.Function && n.frame.Line <= last+1 && out[k].kind == n.kind {
+		if k := len(out) - 1; k >= 0 && out[k].isNextTo(n, last) {
 			m := out[k]
-			if n.outside > m.outside {
-				m.frame = n.frame
+			switch {
+			case n.frame.Line == last:
+				for f, s := range n.inner {
+					m.inner[f] += s
+				}
+			case n.outside > most:
+				m.frame, m.inner, most = n.frame, n.inner, n.outside
 			}
-			m.outside, m.count = m.outside+n.outside, m.count+n.count
-			for f, s := range n.inner {
-				m.inner[f] += s
-			}
+			m.outside, m.count, m.calls = m.outside+n.outside, m.count+n.count, m.calls || n.calls
 		} else {
-			out = append(out, n)
+			out, most = append(out, n), n.outside
 		}
 		last = n.frame.Line
 	}
 	return out
+}
+
+// isNextTo reports whether n belongs to the same place as m, whose last line is last.
+func (m *causeAt) isNextTo(n *causeAt, last int) bool {
+	if m.kind != n.kind || m.frame.File != n.frame.File || m.frame.Function != n.frame.Function {
+		return false
+	}
+	return n.frame.Line == last || n.frame.Line == last+1 && !m.calls && !n.calls
 }
 
 // mostScale limits outsideScale: a larger factor means that the trace lacks operators.

@@ -96,6 +96,15 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
+// waitsForJAX reports whether a stack waits for results of JAX, which computes in threads of its own or on a device. The
+// wait begins by spinning on the CPU.
+func (o *sampleSplit) waitsForJAX(st *model.HostStack) bool {
+	return slices.ContainsFunc(st.Frames, func(i int) bool {
+		f := &o.s.Frames[i]
+		return strings.Contains(f.Text, "block_until_ready(") || f.Library && f.File == "jax/_src/array.py"
+	})
+}
+
 // noCause is the kind of frames of the data loader and the optimizer. A stack with such a frame is not reported as a
 // cause of host time outside operators.
 const noCause = "none"
@@ -117,6 +126,8 @@ func kindOfFrame(f *model.HostFrame) string {
 		return CauseWorkers
 	case f.File == "torch/serialization.py" && strings.Contains(f.Function, "save"), starts("safetensors/", "torch/distributed/checkpoint/"):
 		return CauseCheckpoint
+	case starts("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py", "jax/_src/interpreters/partial_eval.py", "torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "numba/core/compiler.py"):
+		return CauseCompiler
 	case starts("logging/", "tqdm/", "wandb/", "tensorboard", "torch/utils/tensorboard/", "mlflow/"):
 		return CauseLogging
 	}
@@ -134,7 +145,7 @@ func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")
 	switch {
-	case !o.stepped && (st.Doing == model.Blocked || st.Doing == model.ForLock) && o.waitsForOthers(st):
+	case !o.stepped && ((st.Doing == model.Blocked || st.Doing == model.ForLock) && o.waitsForOthers(st) || o.waitsForJAX(st)):
 		return causeOthers
 	case st.Doing == model.ForLock:
 		return CauseLock

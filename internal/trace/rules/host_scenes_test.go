@@ -182,8 +182,8 @@ func TestComputingLineClaimsNoWaitForACPU(t *testing.T) {
 	}
 }
 
-// Values of a tensor on the CPU that are read one at a time: the line claims its share of the samples, in the operator
-// and outside of it, and has one finding. A few reads have none.
+// A line that reads values of a tensor on the CPU one at a time has one finding, with the line's share of the samples, in
+// the operator and outside. A few reads have no finding.
 func TestManyReads(t *testing.T) {
 	for _, c := range []struct {
 		reads    int
@@ -287,7 +287,10 @@ func sampledAlone(fill func(h *hostSampler, main int)) *model.Trace {
 func TestProgramWithoutTorch(t *testing.T) {
 	a, x := analyse(t, sampledAlone(func(h *hostSampler, main int) {
 		h.stack(40, model.InPython, "other", main, h.frame("app.py", "main", 5, "parse(text)"))
-		h.stack(60, model.Blocked, "other", main, h.frame("app.py", "main", 6, "run(cmd)"), h.frame("multiprocessing/pool.py", "wait", 500, ""))
+		h.stack(20, model.Blocked, "other", main, h.frame("app.py", "main", 6, "run(cmd)"), h.frame("multiprocessing/pool.py", "wait", 500, ""))
+		h.stack(10, model.Blocked, "other", main, h.frame("app.py", "main", 7, "w.block_until_ready()"))
+		h.stack(10, model.InNative, "other", main, h.frame("app.py", "main", 7, "w.block_until_ready()"))
+		h.stack(20, model.Blocked, "other", main, h.frame("app.py", "main", 8, "float(loss)"), h.frame("jax/_src/array.py", "ArrayImpl.__float__", 300, ""))
 	}))
 	if x.Recording.Program != analyze.Python || len(a.Warnings) > 0 {
 		t.Errorf("the program is %s, the warnings %+v", x.Recording.Program, a.Warnings)
@@ -301,6 +304,45 @@ func TestProgramWithoutTorch(t *testing.T) {
 	}
 	if text := f.PyTorch + strings.Join(f.Caveats, " "); strings.Contains(text, "torch") || strings.Contains(text, "step") {
 		t.Errorf("the change is %q, the caveats %q", f.PyTorch, f.Caveats)
+	}
+}
+
+// Lines of a loop that call functions of the user's are separate places, and the line named within a place is in the calls
+// of that place. Neighbouring lines without such calls are one place.
+func TestNeighbouringLines(t *testing.T) {
+	a, _ := analyse(t, sampledAlone(func(h *hostSampler, main int) {
+		h.s.Recorded[0].CPUS = 1
+		diffuse, product, norm := h.frame("app.py", "main", 5, "diffuse(u)"), h.frame("app.py", "main", 6, "w @ w"), h.frame("app.py", "main", 7, "np.abs(w)")
+		h.stack(15, model.InPython, "other", main, diffuse, h.frame("app.py", "diffuse", 20, "np.roll(u, 1)"))
+		h.stack(8, model.InNative, "other", main, product)
+		h.stack(7, model.InNative, "other", main, norm)
+		h.stack(70, model.InPython, "other", main, h.frame("app.py", "main", 8, "histogram(u)"), h.frame("app.py", "histogram", 30, "int(v)"))
+	}))
+	var got []string
+	for _, f := range a.Findings {
+		got = append(got, f.Title)
+	}
+	want := []string{"at app.py:8 in main `histogram(u)`, most of it in app.py:30 in histogram `int(v)`, which", "at app.py:5 in main `diffuse(u)`, most of it in app.py:20 in diffuse `np.roll(u, 1)`, which", "at app.py:6 in main `w @ w`, which"}
+	for i, w := range want {
+		if i >= len(got) || !strings.Contains(got[i], w) {
+			t.Errorf("finding %d of %q, want %q", i, got, w)
+		}
+	}
+	if answer := a.Answer(); answer.Verdict != "slow: one place of the program" || strings.Contains(answer.Sentence, "operator") {
+		t.Errorf("%s: %s", answer.Verdict, answer.Sentence)
+	}
+}
+
+// A wait for a compiler is a compilation, whether its own threads do the work or not.
+func TestCompilationIsNamed(t *testing.T) {
+	a, _ := analyse(t, sampledAlone(func(h *hostSampler, main int) {
+		step := h.frame("app.py", "main", 5, "step(w, x)")
+		h.stack(40, model.Blocked, "other", main, step, h.frame("jax/_src/compiler.py", "backend_compile_and_load", 353, ""))
+		h.stack(30, model.InPython, "other", main, step, h.frame("jax/_src/interpreters/partial_eval.py", "trace_to_jaxpr_dynamic", 2000, ""))
+		h.stack(30, model.InNative, "other", main, step, h.frame("jax/_src/pjit.py", "cache_miss", 100, ""))
+	}))
+	if f := &a.Findings[0]; !strings.HasPrefix(f.Title, "the program compiles at app.py:5 in main `step(w, x)`") || f.Evidence["samples"] != 70 || !strings.Contains(f.PyTorch, "jax.jit") {
+		t.Errorf("%s (%v samples): %s", f.Title, f.Evidence["samples"], f.PyTorch)
 	}
 }
 
@@ -341,6 +383,18 @@ func TestHostAccountAddsUp(t *testing.T) {
 		if sum != a.Host.NS || sum != a.Step.NS {
 			t.Errorf("%+v: the parts %+v take %d ns, the step %d", rows, a.Host.Parts, sum, a.Step.NS)
 		}
+	}
+}
+
+// A rank that waits for another rank is blocked in PyTorch's code, outside any event of the trace. Its time on a CPU is at
+// most the CPU clock of its thread.
+func TestBlockedInTorchIsNotOnTheCPU(t *testing.T) {
+	a, _ := analyse(t, sampledScene(model.HostClocks{WallS: 502e-6, CPUS: 120e-6, Blocks: 2}, func(h *hostSampler, step int) {
+		h.stack(80, model.Blocked, "torch", step, h.frame("train.py", "step", 8, "loss.backward()"))
+		h.stack(20, model.InNative, "torch", step, h.frame("train.py", "step", 8, "net(x)"))
+	})().trace())
+	if on, blocked := a.Host.Part(analyze.HostOnCPU), a.Host.Part(analyze.HostBlocked); on > 120*us || blocked < 280*us {
+		t.Errorf("%d ns on a CPU with 120 us by the clock, %d blocked", on, blocked)
 	}
 }
 

@@ -97,8 +97,8 @@ type readingLines struct {
 	count    int             // samples
 }
 
-// findReadingLines returns the function with most samples at item() of a tensor, or in iterations over one; a zero value
-// without one. In such a function float(), int() and bool() read too.
+// findReadingLines returns the lines of the function with most samples at item(), or in iterations over a tensor; a zero
+// value without such samples. In that function float(), int() and bool() read too.
 func (c *ruleContext) findReadingLines() (out readingLines) {
 	by, at, texts := map[string]float64{}, map[string]map[string]bool{}, map[string]string{}
 	c.sumSamples(func(st *model.HostStack, frames []model.HostFrame) bool {

@@ -30,6 +30,8 @@ func adviceForCause(kind string) causeAdvice {
 		return causeAdvice{"the program is blocked outside any operator at %s", "take the wait out of the step: leave it out, do it once before the loop, or wait " + beside}
 	case analyze.CauseLock:
 		return causeAdvice{"the program waits for Python's global interpreter lock, which other threads of it hold, at %s", "move what the other threads compute in Python into processes (multiprocessing)"}
+	case analyze.CauseCompiler:
+		return causeAdvice{"the program compiles at %s", "compile once before the loop: a function made in each step (jax.jit of a new lambda), other shapes and other static arguments compile again"}
 	case analyze.CauseCheckpoint:
 		return causeAdvice{"the step waits until a checkpoint is written at %s", "write it " + beside + " from a copy (torch.distributed.checkpoint.async_save), or less often"}
 	case analyze.CauseLogging:
@@ -40,7 +42,7 @@ func adviceForCause(kind string) causeAdvice {
 
 // findOutsideOperators: Python or other code outside any operator takes a part of the step.
 func (c *ruleContext) findOutsideOperators() []analyze.Found {
-	return c.findOutsideCauses(analyze.CauseCPU, analyze.CauseBlocked, analyze.CauseLock)
+	return c.findOutsideCauses(analyze.CauseCPU, analyze.CauseBlocked, analyze.CauseLock, analyze.CauseCompiler)
 }
 
 // findCheckpointWrite: the step waits while a checkpoint is written.
@@ -57,7 +59,7 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 		return nil
 	}
 	var out []analyze.Found
-	waits, busy := c.getBlockedTime(), c.getBusyTime()
+	waits, busy := c.getBlockedTime(), c.getBusyPart()
 	for i := range c.host.Causes {
 		cause := &c.host.Causes[i]
 		if c.reading[cause.Where] {
@@ -76,8 +78,7 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 			ns = min(ns, waits)
 			waits -= ns
 		case analyze.CauseCPU:
-			ns = min(ns, busy)
-			busy -= ns
+			ns = int64(busy * float64(ns))
 		}
 		if 100*ns < outsidePercent*c.host.Step() {
 			continue
@@ -101,13 +102,19 @@ func (c *ruleContext) getBlockedTime() int64 {
 	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
-// getBusyTime returns the CPU time of the thread outside operators in the mean step, ns: an upper bound for the claims
-// of all lines that compute. Samples show the wait for a CPU at such a line too. Without clocks there is no bound.
-func (c *ruleContext) getBusyTime() int64 {
-	if c.host.Part(analyze.HostOutside) > 0 {
-		return math.MaxInt64
+// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show waits
+// for a CPU at these lines too. Without clocks the share is 1.
+func (c *ruleContext) getBusyPart() float64 {
+	var sum int64
+	for i := range c.host.Causes {
+		if k := &c.host.Causes[i]; k.Kind == analyze.CauseCPU && !k.Rare {
+			sum += k.NS
+		}
 	}
-	return c.host.Part(analyze.HostOnCPU)
+	if c.host.Part(analyze.HostOutside) > 0 || sum == 0 {
+		return 1
+	}
+	return min(float64(c.host.Part(analyze.HostOnCPU))/float64(sum), 1)
 }
 
 // describeOutsideCause makes the finding about one place that takes ns of the mean step.
