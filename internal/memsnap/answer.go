@@ -39,7 +39,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 
 // calmAnswer is the answer for a device without an error, a leak or a large saving.
 func (d *Device) calmAnswer() gpuprof.Answer {
-	if d.Events == 0 {
+	if d.Events == 0 || d.isStill() {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
 			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
 	}
@@ -69,8 +69,48 @@ func (d *Device) unjudgedText() string {
 	if unused := d.PeakReserved - d.Peak.Requested; unused >= trifleBytes && float64(unused) >= unusedPart*float64(d.PeakReserved) {
 		limits = append(limits, fmt.Sprintf("%s of the %s reserved hold no tensor at the peak", gpuprof.FormatBytes(float64(unused)), gpuprof.FormatBytes(float64(d.PeakReserved))))
 	}
-	return gpuprof.WordList(limits, "and")
+	if churn := d.churnText(); churn != "" {
+		limits = append(limits, churn)
+	}
+	return strings.Join(limits, "; ")
 }
+
+// isStill reports whether the events are marks alone: no memory comes or goes.
+func (d *Device) isStill() bool {
+	if d.Replay == nil {
+		return false
+	}
+	for i := range d.Replay.Events() {
+		if act, _ := d.Replay.eventAt(i); act <= FreeCompleted && act != Unknown || act.isSegmentCall() {
+			return false
+		}
+	}
+	return true
+}
+
+// churnText states that the allocator returns segments to the driver and requests others all the time; "" otherwise.
+// Snapshots without steps have no finding about it.
+func (d *Device) churnText() string {
+	if d.Replay == nil || len(d.Steps) > 0 {
+		return ""
+	}
+	returned, requested := 0, 0
+	for i := range d.Replay.Events() {
+		switch act, _ := d.Replay.eventAt(i); {
+		case act == SegmentFree || act == SegmentUnmap:
+			returned++
+		case act.isSegmentCall():
+			requested++
+		}
+	}
+	if min(returned, requested) < leastChurn {
+		return ""
+	}
+	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", returned, requested)
+}
+
+// leastChurn is the number of segments returned and requested from which on a calm answer names them.
+const leastChurn = 50
 
 // unusedPart is the share of reserved memory without a tensor that a calm answer names.
 const unusedPart = 0.25

@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 		"no steps":      {held(), "not decided", "Tensors take up to 800 MiB, 62 % of it activation. No change was found that saves 64.0 MiB or more, and 3 % of the peak, but the snapshot marks no steps: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
 		"one step":      {stepped(1), "not decided", "but the snapshot has one step: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
 		"few steps":     {stepped(4), "not decided", "but the snapshot has 4 steps:", gpuprof.ToneUnsure},
-		"rises":         {risen, "not decided", "and tensors hold 600 MiB more at its end than at its beginning.", gpuprof.ToneUnsure},
+		"rises":         {risen, "not decided", "; tensors hold 600 MiB more at its end than at its beginning.", gpuprof.ToneUnsure},
 		"unused":        {unused, "not decided", "but 400 MiB of the 1.17 GiB reserved hold no tensor at the peak.", gpuprof.ToneUnsure},
 		"no event":      {still, "not decided", "has no event", gpuprof.ToneUnsure},
 		"no device":     {&Analysis{}, "not decided", "no device", gpuprof.ToneUnsure},

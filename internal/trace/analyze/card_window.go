@@ -1,12 +1,10 @@
 package analyze
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -230,13 +228,16 @@ func (x *Index) captureSpans() model.Spans {
 var compileRange = regexp.MustCompile(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
+// compiledCall matches frames of the same files that call compiled code, in each step.
+var compiledCall = regexp.MustCompile(`: (compile_wrapper|__call__|__init__|run|forward|wrapper|launch_metadata|_init_handles|new_callable|call_func_at_runtime_with_args)$`)
+
 // compileSpans returns the time in which the program compiles: frames and ranges named for it, and the pause before
 // the first launch of a Triton kernel.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
 	for i, name := range x.T.Names {
-		names[i] = compileRange.MatchString(name)
+		names[i] = compileRange.MatchString(name) && !compiledCall.MatchString(name)
 		triton[i] = strings.HasPrefix(name, "triton_")
 		any = any || names[i]
 	}
@@ -323,102 +324,4 @@ func (x *Index) phaseSpans() model.Spans {
 		out = out.Or(p.Spans)
 	}
 	return out
-}
-
-// Unjudged reports whether too little of the recording is steady work for any rule to judge it.
-func (x *Index) Unjudged() bool {
-	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
-		return true
-	}
-	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches }) {
-		if kernels, _, _ := x.countKernels(); kernels == 0 {
-			return true
-		}
-	}
-	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
-}
-
-// PhasesFirst reports whether phases are the first statement about a recording without steps. They are for a program
-// with models, which runs long. Another program may run once and end: creating its context takes as long, whatever it
-// computes. There phases come first if the devices do almost nothing behind them.
-func (x *Index) PhasesFirst() bool {
-	if x.Recording.Program.hasModels() {
-		return true
-	}
-	if x.phaseSpans().Total()*nativeUnjudged <= x.Span.Len()*(nativeUnjudged-1) {
-		return false
-	}
-	for _, d := range x.Devices {
-		if work := d.Busy.TotalAnd(x.Steady); work >= leastNativeWork && work*restWork >= x.Steady.Total() {
-			return false
-		}
-	}
-	return true
-}
-
-const (
-	// nativeUnjudged replaces unjudged for a program that may run once and end, in C++ for example.
-	nativeUnjudged = 20
-	// leastNativeWork is the work of a device that is judged however long start-up takes, ns, if it is one part in
-	// restWork of what start-up leaves of the recording.
-	leastNativeWork, restWork = 1_000_000, 10
-)
-
-// unjudged: nothing is claimed of a recording with less than one part in unjudged of steady work.
-const unjudged = 10
-
-// isMostlyPhases reports whether ranges of the program were taken as steps, one of them counts, and phases are nearly
-// the whole recording: it is a test of parts, each of which runs for the first time.
-func (x *Index) isMostlyPhases() bool {
-	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
-}
-
-// NotSteady returns a sentence about a recording that is mostly not steady work, and the fix; "" for other
-// recordings.
-func (x *Index) NotSteady() (what, fix string) {
-	r := &x.Recording
-	if r.Kind == CommunicationOnly {
-		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
-	}
-	if len(x.T.GPU) == 0 {
-		return "", ""
-	}
-	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
-	stepped := x.Stepped() && !x.isMostlyPhases()
-	if stepped {
-		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
-		if n := x.SteadySteps(); n > 1 {
-			recorded = fmt.Sprintf("%s of %d steps", gpuprof.FormatNS(x.Steady.Total()), n)
-		}
-	}
-	var most Phase
-	for _, p := range r.Phases {
-		if ns := p.Spans.TotalAnd(of); ns > most.NS {
-			most = Phase{Name: p.Name, NS: ns}
-		}
-	}
-	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
-		return "", ""
-	}
-	what = gpuprof.FormatNS(most.NS) + " of the " + recorded + " are " + most.Name
-	switch most.Name {
-	case PhaseCompile:
-		fix = "record after the first iterations, once everything is compiled"
-		switch r.Program {
-		case PyTorch:
-			fix += "; keep compiled code between runs (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR)"
-		case JAX:
-			fix += "; keep compiled code between runs (JAX_COMPILATION_CACHE_DIR)"
-		}
-		return what, fix
-	case PhaseCapture:
-		return what, "record after graphs are captured, while they are launched"
-	}
-	if first := x.firstLaunch(); first >= 0 && x.firstBatchBefore(x.T.Host[first].Start) {
-		return what + ", with the first batch of a data loader, whose workers start", "record several batches after the first; persistent_workers=True keeps the workers from epoch to epoch"
-	}
-	if stepped {
-		return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record several steps after the first ones"
-	}
-	return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }
