@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer sums up the first device, or the device of the first finding: an error, a leak, a peak that can fall, or none
+// Answer sums up the device with the largest peak, or the device of the first finding: an error, a leak, a peak that can fall, or none
 // of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
 	}
 	if len(a.Findings) == 0 || a.Findings[0].Device < 0 || a.Findings[0].Device >= len(a.Devices) {
-		return a.Devices[0].calmAnswer()
+		return a.fullest().calmAnswer()
 	}
 	f := &a.Findings[0]
 	d := &a.Devices[f.Device]
@@ -28,13 +28,24 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	case f.Severity == gpuprof.High || f.Severity == gpuprof.Medium:
 		out = gpuprof.Answer{Verdict: "peak can fall", Tone: gpuprof.ToneUnsure, Sentence: d.savingText(f)}
 	default:
-		return d.calmAnswer()
+		return a.fullest().calmAnswer()
 	}
 	out.Bar = d.peakBar()
 	if f.PyTorch != "" {
 		out.Action = &gpuprof.Action{Text: "Change: " + f.PyTorch}
 	}
 	return out
+}
+
+// fullest returns the device with the largest peak.
+func (a *Analysis) fullest() *Device {
+	best := &a.Devices[0]
+	for i := range a.Devices {
+		if a.Devices[i].Peak.Requested > best.Peak.Requested {
+			best = &a.Devices[i]
+		}
+	}
+	return best
 }
 
 // calmAnswer is the answer for a device without an error, a leak or a large saving.

@@ -320,8 +320,8 @@ def compare_memory(doc, path, r):
         segments = [s for s in snapshot["segments"] if s.get("device", 0) == d["id"]]
         r.equal("events of device %d" % d["id"], d["events"], len(trace))
         r.equal("peak of device %d" % d["id"], d["peak"]["requested_bytes"], max(snapshot_levels(trace, segments)))
-        r.bound("lines at the peak", sum(s["bytes"] for s in d["peak"]["sites"]), d["peak"]["requested_bytes"])
-        r.equal("categories at the peak", sum(c["bytes"] for c in d["peak"]["categories"]), d["peak"]["requested_bytes"])
+        r.bound("lines at the peak", sum(s["bytes"] for s in d["peak"]["sites"] or []), d["peak"]["requested_bytes"])
+        r.equal("categories at the peak", sum(c["bytes"] for c in d["peak"]["categories"] or []), d["peak"]["requested_bytes"])
         r.bound("errors", len(d.get("ooms") or []), sum(e["action"] == "oom" for e in trace))
     for f in doc["findings"]:
         d = doc["devices"][f["device"]]
