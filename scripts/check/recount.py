@@ -147,8 +147,25 @@ def nsys(path):
         if "NVTX_EVENTS" in tables:
             for text, text_id in db.execute("SELECT text, textId FROM NVTX_EVENTS"):
                 facts.names[text or texts.get(text_id, "")] += 1
+        rocpd(db, facts)
         db.close()
     return facts
+
+
+def rocpd(db, facts):
+    """The events of a database of rocprofv3, from its views; none in another database."""
+    views = {r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type='view'")}
+    if not {"kernels", "regions"} <= views:
+        return
+    for name, agent, start, end in db.execute("SELECT name, agent_type_index, start, end FROM kernels"):
+        facts.events += 1
+        facts.spans[str(agent)].append((start, max(start, end)))
+        facts.kernels[str(agent)] += 1
+        facts.kernel_names[name] += 1
+    for (name,) in db.execute("SELECT name FROM regions"):
+        facts.events += 1
+        facts.calls[name] += 1
+        facts.names[name] += 1
 
 
 class Report:
