@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer describes the device with the first finding, or the first device if there is no finding: an error, a leak, a
-// peak that can be reduced, or none of these.
+// Answer describes the device of the first finding, or the device with the largest peak if there is no finding: an
+// error, a leak, a peak that can be reduced, or none of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
 	}
 	if len(a.Findings) == 0 || a.Findings[0].Device < 0 || a.Findings[0].Device >= len(a.Devices) {
-		return a.Devices[0].calmAnswer()
+		return a.fullest().calmAnswer()
 	}
 	f := &a.Findings[0]
 	d := &a.Devices[f.Device]
@@ -28,7 +28,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	case f.Severity == gpuprof.High || f.Severity == gpuprof.Medium:
 		out = gpuprof.Answer{Verdict: "peak can fall", Tone: gpuprof.ToneUnsure, Sentence: d.savingText(f)}
 	default:
-		return d.calmAnswer()
+		return a.fullest().calmAnswer()
 	}
 	out.Bar = d.peakBar()
 	if f.PyTorch != "" {
@@ -37,9 +37,20 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	return out
 }
 
+// fullest returns the device with the largest peak.
+func (a *Analysis) fullest() *Device {
+	best := &a.Devices[0]
+	for i := range a.Devices {
+		if a.Devices[i].Peak.Requested > best.Peak.Requested {
+			best = &a.Devices[i]
+		}
+	}
+	return best
+}
+
 // calmAnswer returns the answer for a device without an error, a leak or a large saving.
 func (d *Device) calmAnswer() gpuprof.Answer {
-	if d.Events == 0 {
+	if d.Events == 0 || d.isStill() {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
 			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
 	}
@@ -69,8 +80,48 @@ func (d *Device) unjudgedText() string {
 	if unused := d.PeakReserved - d.Peak.Requested; unused >= trifleBytes && float64(unused) >= unusedPart*float64(d.PeakReserved) {
 		limits = append(limits, fmt.Sprintf("%s of the %s reserved hold no tensor at the peak", gpuprof.FormatBytes(float64(unused)), gpuprof.FormatBytes(float64(d.PeakReserved))))
 	}
-	return gpuprof.WordList(limits, "and")
+	if churn := d.churnText(); churn != "" {
+		limits = append(limits, churn)
+	}
+	return strings.Join(limits, "; ")
 }
+
+// isStill reports whether the events are marks alone: no memory comes or goes.
+func (d *Device) isStill() bool {
+	if d.Replay == nil {
+		return false
+	}
+	for i := range d.Replay.Events() {
+		if act, _ := d.Replay.eventAt(i); act <= FreeCompleted && act != Unknown || act.isSegmentCall() {
+			return false
+		}
+	}
+	return true
+}
+
+// churnText states that the allocator returns segments to the driver and requests others all the time; "" otherwise.
+// Snapshots without steps have no finding about it.
+func (d *Device) churnText() string {
+	if d.Replay == nil || len(d.Steps) > 0 {
+		return ""
+	}
+	returned, requested := 0, 0
+	for i := range d.Replay.Events() {
+		switch act, _ := d.Replay.eventAt(i); {
+		case act == SegmentFree || act == SegmentUnmap:
+			returned++
+		case act.isSegmentCall():
+			requested++
+		}
+	}
+	if min(returned, requested) < leastChurn {
+		return ""
+	}
+	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", returned, requested)
+}
+
+// leastChurn is the number of segments returned and requested from which on a calm answer names them.
+const leastChurn = 50
 
 // unusedPart is the share of reserved memory without a tensor that a calm answer names.
 const unusedPart = 0.25

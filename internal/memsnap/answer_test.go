@@ -24,6 +24,8 @@ func TestAnswer(t *testing.T) {
 	unused.Devices[0].PeakReserved = 1200 * mib
 	risen := held()
 	risen.Devices[0].End.Requested = 600 * mib
+	other := stepped(6)
+	other.Devices = append([]Device{{Events: 1, Peak: Moment{}}}, other.Devices...)
 	still := held()
 	still.Devices[0].Events = 0
 	for name, c := range map[string]struct {
@@ -39,8 +41,9 @@ func TestAnswer(t *testing.T) {
 		"no steps":      {held(), "not decided", "Tensors take up to 800 MiB, 62 % of it activation. No change was found that saves 64.0 MiB or more, and 3 % of the peak, but the snapshot marks no steps: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
 		"one step":      {stepped(1), "not decided", "but the snapshot has one step: growth from step to step shows from 5 on.", gpuprof.ToneUnsure},
 		"few steps":     {stepped(4), "not decided", "but the snapshot has 4 steps:", gpuprof.ToneUnsure},
-		"rises":         {risen, "not decided", "and tensors hold 600 MiB more at its end than at its beginning.", gpuprof.ToneUnsure},
+		"rises":         {risen, "not decided", "; tensors hold 600 MiB more at its end than at its beginning.", gpuprof.ToneUnsure},
 		"unused":        {unused, "not decided", "but 400 MiB of the 1.17 GiB reserved hold no tensor at the peak.", gpuprof.ToneUnsure},
+		"second device": {other, "healthy", "Tensors take up to 800 MiB", gpuprof.ToneGood},
 		"no event":      {still, "not decided", "has no event", gpuprof.ToneUnsure},
 		"no device":     {&Analysis{}, "not decided", "no device", gpuprof.ToneUnsure},
 	} {

@@ -33,6 +33,9 @@ const (
 func (a *Analysis) findAll() {
 	for i := range a.Devices {
 		d := &a.Devices[i]
+		if d.Peak.Requested == 0 && len(d.OOMs) == 0 {
+			continue
+		}
 		c := &ruleInput{Device: d, r: d.Replay, a: d.account, kinds: d.kinds}
 		for _, rule := range findingRules() {
 			if f, ok := rule(c); ok {

@@ -227,3 +227,33 @@ func TestAutocastKept(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot without steps names segments that go back to the driver again and again, and one whose events are marks
+// alone is as one without events.
+func TestLimitsOfASnapshotWithoutSteps(t *testing.T) {
+	answer := func(turns int, empty bool) gpuprof.Answer {
+		r := memtest.New(2, 5)
+		r.Alloc(30*mib, calls("at::native::mm"))
+		for range turns {
+			r.Free(r.Alloc(100*mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
+			if empty {
+				if err := r.Empty(calls("at::native::mm")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4))).Answer()
+	}
+	const churn = "60 segments went back to the driver and 61 were requested"
+	if got := answer(60, true); !strings.Contains(got.Sentence, churn) {
+		t.Errorf("emptied: %q", got.Sentence)
+	}
+	for name, got := range map[string]gpuprof.Answer{"kept": answer(60, false), "few": answer(5, true)} {
+		if strings.Contains(got.Sentence, "went back to the driver") {
+			t.Errorf("%s: %q", name, got.Sentence)
+		}
+	}
+	if got := answer(0, false); got.Verdict != "not decided" || strings.Contains(got.Sentence, "has no event") {
+		t.Errorf("one request: %q", got.Sentence)
+	}
+}

@@ -1,11 +1,9 @@
 package analyze
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -228,12 +226,15 @@ func (x *Index) captureSpans() model.Spans {
 var compileRange = lazyregexp.New(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
 
+// compiledCall matches frames of the same files that call compiled code, which happens in each step.
+var compiledCall = lazyregexp.New(`: (compile_wrapper|__call__|__init__|run|forward|wrapper|launch_metadata|_init_handles|new_callable|call_func_at_runtime_with_args)$`)
+
 // compileSpans returns the time of compilers: their frames and ranges, and the pause before a new Triton kernel.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
 	for i, name := range x.T.Names {
-		names[i] = compileRange.MatchString(name)
+		names[i] = compileRange.MatchString(name) && !compiledCall.MatchString(name)
 		triton[i] = strings.HasPrefix(name, "triton_")
 		any = any || names[i]
 	}
@@ -318,102 +319,4 @@ func (x *Index) phaseSpans() model.Spans {
 		out = out.Or(p.Spans)
 	}
 	return out
-}
-
-// Unjudged reports whether too little of the recording is steady work for rules to judge.
-func (x *Index) Unjudged() bool {
-	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
-		return true
-	}
-	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches }) {
-		if kernels, _, _ := x.countKernels(); kernels == 0 {
-			return true
-		}
-	}
-	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
-}
-
-// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up and the like). It
-// does for a program with machine-learning models, which runs for long, so that its start-up is not its work. Another
-// program may run once and end, and spends about the same time on creating its CUDA context whatever it computes. Its
-// report begins with the phases only if the devices do almost nothing after them.
-func (x *Index) PhasesFirst() bool {
-	if x.Recording.Program.hasModels() {
-		return true
-	}
-	if x.phaseSpans().Total()*nativeUnjudged <= x.Span.Len()*(nativeUnjudged-1) {
-		return false
-	}
-	for _, d := range x.Devices {
-		if work := d.Busy.TotalAnd(x.Steady); work >= leastNativeWork && work*restWork >= x.Steady.Total() {
-			return false
-		}
-	}
-	return true
-}
-
-const (
-	// nativeUnjudged is the value of unjudged (below) for a program that may run once and end, such as one in C++.
-	nativeUnjudged = 20
-	// Rules judge such a program, however long its start-up is, if a device works for leastNativeWork, ns, or more, and
-	// for at least 1/restWork of the steady part.
-	leastNativeWork, restWork = 1_000_000, 10
-)
-
-// unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
-const unjudged = 10
-
-// isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
-// the whole recording. Such a program is a test whose parts each run for the first time.
-func (x *Index) isMostlyPhases() bool {
-	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
-}
-
-// NotSteady returns a sentence and a remedy for a recording that is mostly not steady work, else "".
-func (x *Index) NotSteady() (what, fix string) {
-	r := &x.Recording
-	if r.Kind == CommunicationOnly {
-		return "the records of devices are of communication alone: what else the devices did is not in the recording, so nothing can be said of exposed communication or idle time", "record kernels and copies, too: without a filter on names or categories"
-	}
-	if len(x.T.GPU) == 0 {
-		return "", ""
-	}
-	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
-	stepped := x.Stepped() && !x.isMostlyPhases()
-	if stepped {
-		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
-		if n := x.SteadySteps(); n > 1 {
-			recorded = fmt.Sprintf("%s of %d steps", gpuprof.FormatNS(x.Steady.Total()), n)
-		}
-	}
-	var most Phase
-	for _, p := range r.Phases {
-		if ns := p.Spans.TotalAnd(of); ns > most.NS {
-			most = Phase{Name: p.Name, NS: ns}
-		}
-	}
-	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
-		return "", ""
-	}
-	what = gpuprof.FormatNS(most.NS) + " of the " + recorded + " are " + most.Name
-	switch most.Name {
-	case PhaseCompile:
-		fix = "record after the first iterations, once everything is compiled"
-		switch r.Program {
-		case PyTorch:
-			fix += "; keep compiled code between runs (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR)"
-		case JAX:
-			fix += "; keep compiled code between runs (JAX_COMPILATION_CACHE_DIR)"
-		}
-		return what, fix
-	case PhaseCapture:
-		return what, "record after graphs are captured, while they are launched"
-	}
-	if first := x.firstLaunch(); first >= 0 && x.firstBatchBefore(x.T.Host[first].Start) {
-		return what + ", with the first batch of a data loader, whose workers start", "record several batches after the first; persistent_workers=True keeps the workers from epoch to epoch"
-	}
-	if stepped {
-		return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record several steps after the first ones"
-	}
-	return what + " (creating the context, loading modules, first allocations, the profiler's own start)", "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -46,6 +47,9 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	starved := gaps.And(d.Starved)
 	at := c.sumGapActivity(d, starved)
+	if c.x.SteadySteps() > 1 && float64(at.longest) >= onePause*float64(max(ns, d.Starved.TotalAnd(c.x.Steady))) {
+		return []analyze.Found{c.describePause(d, at)}
+	}
 	sites := at.topPlaces()
 	what := "the device waits for the host"
 	if starved.Total() == 0 {
@@ -53,8 +57,11 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	if len(sites) > 0 {
 		word := "longest"
-		if 2*sites[0].NS >= at.totalNS() {
+		switch {
+		case 2*sites[0].NS >= starved.Total():
 			word = "most of it"
+		case 2*at.totalNS() < starved.Total():
+			word = "longest, in the " + gpuprof.FormatNS(at.totalNS()) + " that were looked at,"
 		}
 		what += ", " + word + " while it is " + placePhrase(sites[0].Where)
 		if place := c.findHostPlace(); place != "" && strings.HasPrefix(sites[0].Where, "code ") {
@@ -79,6 +86,24 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
+}
+
+// onePause: the longest wait counts as a pause that happened once if it takes at least this share of all waits.
+const onePause = 0.75
+
+// describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims
+// nothing, because only one step has the pause.
+func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
+	f := c.newFinding(claim{device: -1}, fmt.Sprintf("the device waits for the host once, for %s in one of %d steps", gpuprof.FormatNS(at.longest), c.x.SteadySteps()))
+	if f.Sites = at.topPlaces(); len(f.Sites) > 0 {
+		f.Title += "; the host is longest " + placePhrase(f.Sites[0].Where)
+	}
+	f.Evidence["longest_gap_ns"] = at.longest
+	f.Evidence["gaps"] = at.gaps
+	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
+	f.PyTorch, f.AnyProgram = "record more steps: a pause that comes once is no property of the program", true
+	f.Caveats = append(f.Caveats, "no time claimed: the other steps have no such wait")
+	return f
 }
 
 // describeUnknownIdle makes the finding if most launches that end waits are unknown. It claims nothing.

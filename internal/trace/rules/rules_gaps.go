@@ -39,12 +39,21 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 		computing: map[model.NameID]int64{}}
 	least := longSpanLimit(gaps, longestGaps)
 	computes := c.findHostComputing()
-	seen, pieces := 0, 0
+	long := 0
 	for _, gap := range gaps {
-		if out.longest = max(out.longest, gap.Len()); gap.Len() < least || seen == longestGaps || pieces == gapPieces {
+		if gap.Len() >= least {
+			long++
+		}
+	}
+	// Each gap has a part of the pieces: a loop that polls in the first one would take all.
+	mostInGap := max(1, gapPieces/max(1, min(long, longestGaps)))
+	seen := 0
+	for _, gap := range gaps {
+		if out.longest = max(out.longest, gap.Len()); gap.Len() < least || seen == longestGaps {
 			continue
 		}
 		seen++
+		pieces := 0
 		lane := c.x.Main
 		if i := firstOp(c.t, d.Ops, gap.End); i < len(d.Ops) {
 			if l := c.t.GPU[d.Ops[i]].Launch; l >= 0 {
@@ -69,7 +78,7 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 				out.addFrameTime(where, c.t.Host[in].Name, ns)
 			}
 			pieces++
-			return pieces < gapPieces
+			return pieces < mostInGap
 		})
 	}
 	return out

@@ -133,16 +133,17 @@ func TestQueuedTritonKernelWasCompiledBefore(t *testing.T) {
 // A program that runs once is judged by what its device does behind a long start-up, if that is work at all.
 func TestStartUpBeforeTheWorkOfOneKernel(t *testing.T) {
 	for name, c := range map[string]struct {
-		kernel int64 // ns
-		first  string
+		kernel, copy int64 // ns
+		first        string
 	}{
-		"a kernel of 10 ms": {10 * ms, gpuprof.RuleOneKernel},
-		"a kernel of 20 us": {20 * us, gpuprof.RuleNotSteady},
+		"a kernel of 10 ms":                 {10 * ms, 100 * us, gpuprof.RuleOneKernel},
+		"a kernel of 20 us":                 {20 * us, 100 * us, gpuprof.RuleNotSteady},
+		"a kernel of 20 us and a long copy": {20 * us, 4 * ms, gpuprof.RuleNotSteady},
 	} {
 		s := newScene()
 		s.native = true
 		s.call("cudaMalloc", 1200*ms)
-		s.copy(7, model.H2D, model.Pageable, 4096, 100*us, true)
+		s.copy(7, model.H2D, model.Pageable, 4096, c.copy, true)
 		s.kernel("matrixMulKernel(float *, float *, int)", c.kernel)
 		s.wait("cudaDeviceSynchronize")
 		a, _ := analyse(t, s.trace())
@@ -226,6 +227,33 @@ func TestSampledRecording(t *testing.T) {
 			if ns := idle.TotalAnd(a.ClaimedBy(i)); c.sampled && ns > 0 {
 				t.Errorf("%s: %s claims %d ns in which the device does nothing", name, f.Rule, ns)
 			}
+		}
+	}
+}
+
+// Frames that call compiled code in each step are no compilation, though they stand in files of the compiler.
+func TestCallsOfCompiledCodeAreNoCompilation(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame    string
+		compiles bool
+	}{
+		"the wrapper of dynamo":      {"torch/_dynamo/eval_frame.py(791): compile_wrapper", false},
+		"a graph of inductor":        {"torch/_inductor/codecache.py(1131): __call__", false},
+		"an autotuned kernel":        {"triton/runtime/autotuner.py(156): run", false},
+		"a kernel's launch":          {"triton/compiler/compiler.py(487): launch_metadata", false},
+		"dynamo compiles":            {"torch/_dynamo/convert_frame.py(715): _compile", true},
+		"inductor compiles":          {"torch/_inductor/compile_fx.py(1269): fx_codegen_and_compile", true},
+		"triton compiles":            {"triton/compiler/compiler.py(226): compile", true},
+		"an autotuner tries kernels": {"triton/runtime/autotuner.py(108): _bench", true},
+	} {
+		s := newScene()
+		s.repeat(1, func() {
+			s.inKind(model.Python, c.frame, "", func() { s.products(20, 200*us) })
+		})
+		_, x := analyse(t, s.end().trace())
+		compiles := slices.ContainsFunc(x.Recording.Phases, func(p analyze.Phase) bool { return p.Name == analyze.PhaseCompile })
+		if compiles != c.compiles {
+			t.Errorf("%s: compiles is %v", name, compiles)
 		}
 	}
 }
