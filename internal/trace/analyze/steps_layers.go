@@ -1,16 +1,16 @@
 package analyze
 
 import (
-	"regexp"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
-var layerName = regexp.MustCompile(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
+var layerName = lazyregexp.New(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
 // passName matches ranges named for one pass of a program, epochName ranges named for many passes.
 var (
-	passName  = regexp.MustCompile(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
-	epochName = regexp.MustCompile(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
+	passName  = lazyregexp.New(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
+	epochName = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
 )
 
 // stepsOfLayers checks whether the ranges of g are layers. They are if there are two or more larger ranges, each of

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -17,7 +17,7 @@ import (
 const manyReads = 100
 
 // convertsValue matches an expression that may read one value of a tensor.
-var convertsValue = regexp.MustCompile(`\b(float|int|bool)\(`)
+var convertsValue = lazyregexp.New(`\b(float|int|bool)\(`)
 
 // findItem: item(), float(t), int(t) or bool(t) of a device tensor. The operator counts only if its own thread makes a
 // synchronization call or a copy to the host in it: item() of a CPU tensor waits for nothing. It claims the starved
