@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer.
-// The products round operands like the MLP. a is the hidden layer before its activation; s1, s2 are the layers'
-// scales:
+// MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer. The
+// products round their operands as the MLP's products do. a is the hidden layer before its activation; s1 and s2 are
+// the scales of the layers:
 //
 //	a [E,Hidden], dw [E,Out], w1, w2 -> db [E,In]
 //	dh = s2 dw w2^T,  da = c silu'(a) dh,  db = s1 da w1^T
@@ -45,7 +45,8 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	return k.finishBinding()
 }
 
-// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out], to recompute weights that were not kept.
+// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out]. It recomputes weights w that the forward pass
+// has not kept.
 func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	_, second := m.gemmLayers()
 	return second.Bind(dev, h, w2, w, edgeCap)
@@ -70,8 +71,8 @@ func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	return toHidden, toBasis
 }
 
-// Bind binds the operation for up to edgeCap edges: transpose weights, compute dh, da (in place), db, with Add the
-// sum.
+// Bind binds the operation for up to edgeCap edges. Its launches transpose the weights, then compute dh, da (in place
+// of dh), db and, with Add, the sum.
 func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)
 	m := g.MLP

@@ -62,7 +62,8 @@ var (
 	packRightKernel = device.Typed[packRightArgs](device.Kernel{Name: "pack_right", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Cast returns the kernel and arguments that round x to bf16 or fp16, for a vendor's routine; one item is one element.
+// Cast returns the kernel and arguments that round x to bf16 or fp16, as an operand of a vendor's routine; one item is
+// one element.
 func Cast(precision string, x, out device.Buffer) (kernel *device.Kernel, args any) {
 	return &packRightKernel, packRightArgs{x: x, out: out, filled: math.MaxInt32, count: 0, form: packingOf(precision, 1).form}
 }

@@ -10,8 +10,9 @@ import (
 var radialPTX string
 
 // Radial turns edges into tensor-product weights: a Basis of N = MLP.In functions b, and an MLP on them. One kernel
-// computes b and the first layer with its activation in float32, and writes h as the operand of the second layer's
-// product, rounded or split if the precision needs it. So b, and h before its activation, never go to memory.
+// computes b and the first layer with its activation in float32. It writes the hidden layer h as the operand of the
+// second layer's product, rounded or split if the precision needs it. So b, and the hidden layer before its activation,
+// never go to memory.
 //
 //	vec [E,3], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
@@ -25,9 +26,9 @@ var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: 
 
 const (
 	radialEdges     = 128 // per block
-	radialFunctions = 32  // at most
+	radialFunctions = 32  // largest number of functions
 	radialShared    = 48 << 10
-	radialHidden    = 1024 // of a hidden layer that is rounded, at most
+	radialHidden    = 1024 // largest width of a hidden layer that is rounded
 )
 
 // Scratch returns the bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
