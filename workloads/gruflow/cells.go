@@ -9,11 +9,13 @@ type keptCells struct {
 	stride, keptStride, n int
 }
 
-// forward computes kept and after from the products gx and gh.
+// forward computes the recorded gates (kept) and the new state (after) from the products gx and gh and the old state
+// (before).
 func (c *keptCells) forward() { keepCells(c) }
 
-// backward computes gx, gh and back from the cotangent of after, dh + chain + dout. back is the cotangent of before,
-// except for the part through the products. refCellBack has the formulas.
+// backward computes gx, gh and back. It starts from the cotangent of the new state (after), which is dh + chain + dout.
+// back is the cotangent of the old state (before), except for the part through the products. refCellBack has the
+// formulas.
 func (c *keptCells) backward() { backCells(c) }
 
 func (c *keptCells) tail(at int) keptCells {

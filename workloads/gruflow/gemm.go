@@ -24,8 +24,8 @@ var vendorKernels = [...]*device.Kernel{
 	fp32: device.LibraryProduct("fp32"), tf32: device.LibraryProduct("tf32"), bf16: device.LibraryProduct("bf16"), fp16: device.LibraryProduct("fp16"),
 }
 
-// gemmPanel is the number of columns of an item: as many as 256 GPU threads hold in registers, and a multiple of the
-// host's vector width.
+// gemmPanel is the number of columns of an item. That is as many as 256 GPU threads hold in registers, and a multiple
+// of the host's vector width.
 const gemmPanel = 64
 
 func gemmItems(rows, n, tile int) int {

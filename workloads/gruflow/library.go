@@ -20,7 +20,8 @@ type library struct {
 	name              string
 }
 
-// newLibrary allocates the library's buffers except x and h. The precision is the width of the stored values.
+// newLibrary allocates the library's buffers except x and h. The precision called name is the width of the stored
+// values.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
@@ -41,7 +42,8 @@ func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shap
 	return lib
 }
 
-// sibling returns the library for the opposite direction between the two state buffers; it shares all other buffers.
+// sibling returns the library for the opposite direction between the two state buffers: its calls read the state from
+// the given buffer. It shares all other buffers.
 func (l *library) sibling(from device.Buffer) *library {
 	c := *l
 	c.from = from

@@ -10,12 +10,13 @@ import (
 //go:embed metrics.ptx.zst
 var metricsPTX string
 
-// Metrics are reduced in one of two ways; refMetrics defines the result.
+// The kernels reduce a step's results to its metrics in one of two ways; refMetrics defines the result.
 //
-// With deterministic=on: sumKernel reduces metricBlock carriers to one row of partial [blocks,M], finalKernel adds
+// With deterministic=on, sumKernel reduces metricBlock carriers to one row of partial [blocks,M], and finalKernel adds
 // the rows. The result has the same bits for any number of threads.
 //
-// With deterministic=off: raceKernel adds atomically to metrics [M], which must be zero, in the order of arrival.
+// With deterministic=off, raceKernel adds atomically to metrics [M], which must be zero before, in the order of
+// arrival.
 var (
 	// Arguments: records [B,outputs], level [B], h [L,B,H], partial, n, B, H,
 	// D, hAt. One item is one block of carriers.

@@ -11,7 +11,7 @@ var scatterPTX string
 
 // ScatterAdd sums the rows of src by destination and scales the sums. Without Deterministic it is e3nn's scatter_add:
 // it zeroes out, adds edge by edge with atomics in the order of the threads, then scales. With Deterministic the edges
-// must be sorted by destination; one thread per value of a row adds the row's edges in order, so the result is
+// must be sorted by destination; each row has one writer, which adds the row's edges in order, so the result is
 // bit-identical for any number of threads, and dst is not read.
 //
 //	src [E,C], dst [E] -> out [rows,C] = Scale * sum over e with dst[e] = row

@@ -170,8 +170,8 @@ const (
 	gradInts
 )
 
-// gradSegment is the maximum number of edges of an item. Only dy's shares and no sums over edges are computed, so a
-// segment may end anywhere. Short segments shorten the last wave of blocks, but read the dz of a row more often.
+// gradSegment is the maximum number of edges of an item. The kernel computes no sum over edges, so a segment may end
+// anywhere. Short segments shorten the last wave of blocks, but read the dz of a row more often.
 const gradSegment = 64
 
 const gradLanePlaces = 4
