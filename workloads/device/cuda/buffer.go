@@ -178,7 +178,7 @@ func (d *Device) releaseBuffer(b *Buffer) error {
 	return err
 }
 
-// checkBuffer returns b as a live buffer of d, or the reason why it is unusable.
+// checkBuffer returns b as a live buffer of d, or the reason why d cannot use it.
 func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {

@@ -27,7 +27,7 @@ type Device struct {
 	base  time.Time
 
 	closed       bool
-	lost         error // once the context is dead
+	lost         error // the failure that destroyed the context; nil before
 	lostReported bool  // the caller has received lost
 
 	streams    []*Stream
@@ -205,7 +205,8 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// checkRelease checks a call that releases something. On a lost device it ignores failures, whose reason is known.
+// checkRelease checks the result of a call that releases something. On a lost device it ignores failures, because their
+// reason is known.
 func (d *Device) checkRelease(r Result, doing string) error {
 	if d.lost != nil {
 		return nil

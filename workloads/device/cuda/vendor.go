@@ -55,7 +55,8 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
-// symbol is a library's function and the variable to bind it to, nil if the library lacks an optional function.
+// symbol names a library's function and points to the variable to bind it to. The variable stays nil if the library
+// lacks an optional function.
 type symbol struct {
 	name     string
 	to       any
@@ -97,8 +98,8 @@ func existingFiles(dir string, names []string) []string {
 	return found
 }
 
-// vendorFolders returns the existing folders that may hold CUDA libraries. Python need not run, because its packages
-// are in known folders below its prefix.
+// vendorFolders returns the existing folders that may hold CUDA libraries. It need not run Python, because Python's
+// packages are in known folders below its prefix.
 func vendorFolders() []string {
 	patterns := []string{
 		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",
