@@ -40,7 +40,7 @@ var syntheticKernel = device.Typed[servingSyntheticArgs](device.Kernel{
 	PTX: syntheticPTX, Entry: "serving_synthetic", Threads: 32, PerBlock: 32,
 })
 
-// synthetic is the network of syntheticKernel with the requests' data.
+// synthetic is the network that consists of syntheticKernel. A batch of b requests takes tau + alpha b.
 type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32

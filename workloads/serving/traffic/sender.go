@@ -9,7 +9,7 @@ import (
 // under the rule Block does it wait for a place in the queue.
 type Schedule struct {
 	Times  []time.Duration
-	WarmUp time.Duration // requests due before it are not counted
+	WarmUp time.Duration // requests due before this time are not counted
 	Queue  *Queue
 	Sender Sender // receives the requests that the queue refuses; may be nil
 
@@ -18,7 +18,7 @@ type Schedule struct {
 	count atomic.Int64
 }
 
-// Due returns the time of the next request; false after the last one.
+// Due returns the due time of the next request, or false after the last one.
 func (s *Schedule) Due() (time.Duration, bool) {
 	if s.next == len(s.Times) || s.ended.Load() {
 		return 0, false
@@ -90,7 +90,7 @@ func (c *Clients) over(now time.Duration) bool {
 	return c.Most > 0 && c.sent >= c.Most || c.Until > 0 && now >= c.Until
 }
 
-// Over implements Sender: the client sends its next request, now or after its pause.
+// Over implements Sender. The client of the answered request sends its next request, now or after its pause.
 func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
 	if next := r.Due + c.Pause; next > now {
 		c.later = append(c.later, next)
