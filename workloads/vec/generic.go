@@ -71,10 +71,10 @@ func siluGeneric(x []float32, c float32) {
 	}
 }
 
-// Results narrower than wideCols are computed by rank-one updates of gerRows rows, which load b once per four rows;
-// wider results row by row, in tileCols columns, for which b stays in the L2 cache. Measured on one core at depth 100:
-// row by row 21 GF/s from 512 columns on and 11 at 256; rank-one 16 to 17 at any width; gonum's Sgemm, in tiles small
-// enough to start no goroutine (at most three blocks of 64x64), 8 to 16.
+// Results narrower than wideCols are computed by rank-one updates of gerRows rows, which load b once per four rows.
+// Wider results are computed row by row, in tileCols columns, for which b stays in the L2 cache. Measured on one core
+// at depth 100: row by row 21 GF/s from 512 columns on and 11 at 256; rank-one 16 to 17 at any width; gonum's Sgemm, in
+// tiles small enough to start no goroutine (at most three blocks of 64x64), 8 to 16.
 const (
 	wideCols = 512
 	tileCols = 2048
