@@ -71,7 +71,7 @@ type dnn struct {
 	// work holds one workspace per stream, because calls on two streams may run at once. When a call needs a larger one,
 	// the old workspace stays until the stream is closed, since graphs may use it.
 	work          map[streamHandle]*dnnMemory
-	captureStream streamHandle // stream whose workspace calls on the device's own stream use during a capture; 0: the own stream's
+	captureStream streamHandle // stream whose workspace the device's own stream uses during a capture; 0: its own
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
