@@ -11,7 +11,7 @@ import (
 const (
 	// tile is the side of a tile of the device's own kernel; sides of matrices are multiples of it.
 	tile = 128
-	// longEnough is the time of a product beside which the cost of a launch and the tick of an event are negligible.
+	// longEnough is a time of a product that makes the cost of a launch and the tick of an event negligible.
 	longEnough = 5e-3 // s
 )
 

@@ -58,13 +58,13 @@ func keepCost(n, biases int, p precision) gpuprof.Cost {
 // and the derivatives of the gates.
 const cellBackFlops = 19
 
-// cellBackCost returns the cost of n units of cellBackKernel. A unit reads four recorded values, the state and its
-// cotangents, douts of them from dout, and writes six gates and a cotangent.
+// cellBackCost returns the cost of n units of cellBackKernel. A unit reads four recorded values, the state, dh and
+// chain, and douts (0 or 1) values of dout. It writes six gates and a cotangent.
 func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }
 
-// leaveCost assumes the mean case, that one carrier in D clears its state.
+// leaveCost returns the cost of leaveKernel. It assumes the mean case, that one carrier in D clears its state.
 func leaveCost(s shape, p precision) gpuprof.Cost {
 	c := gpuprof.Cost{BytesRead: 4 * int64(s.B)}
 	if s.D > 0 {

@@ -82,8 +82,8 @@ func (s *session) checkWholeSteps(ctx context.Context) (out []gpuprof.Check, err
 func (w *wholeStep) kind(k int) int { return k % w.kinds() }
 func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 
-// beginSteps draws the few different carriers and their inputs, copies them to the others, and uploads them as the
-// start of the steps.
+// beginSteps draws the few different carriers and their inputs, makes all other carriers copies of them, and uploads
+// the result as the start of the steps.
 func (w *wholeStep) beginSteps() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)

@@ -20,7 +20,7 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow is the largest number of levels of a step, as maxDepth is that of a carrier.
+// maxWindow is the largest number of levels of a step, and maxDepth the largest number of levels of a carrier.
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {

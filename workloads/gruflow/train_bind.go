@@ -127,8 +127,8 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear, in the first layers layers, the states of carriers that left ago levels
-// earlier.
+// leavingLaunches returns launches that clear the states of carriers that left ago levels earlier, in as many of the
+// first layers as the parameter layers.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))

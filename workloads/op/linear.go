@@ -51,7 +51,7 @@ type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf returns the index in linearShapes for tiles that are beside threads wide.
+// shapeOf returns the index in linearShapes for tiles whose width in threads is the argument.
 func shapeOf(beside int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if beside <= linearShapes[i].beside {

@@ -89,11 +89,11 @@ type planShape struct {
 	room    int  // bytes of shared memory for M of all warps of a block
 }
 
-// floatLimit returns the number of floats of M that a warp may use.
+// floatLimit returns how many floats of shared memory a warp may use for M.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane computes, for one output block, copies copies at distance step from copy first on; own selects those that it
-// writes.
+// lane computes some copies of an output block: the copy first and the following ones at distance step, as many as the
+// field copies. own selects those that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 is 0 if loops are not unrolled

@@ -4,7 +4,7 @@
 //
 // The nouns of the code: a slot holds one batch in flight, with its memory on host and device. A load is a run of
 // requests after the measured steps; its plan holds rate, lengths and arrival times, its account the counts and
-// latencies. A front is what answers callers from outside the program. Alone means in a batch of one.
+// latencies. A front answers callers from outside the program. Alone means in a batch of one.
 //
 // Read top down: knobs.go, session.go opens, step.go runs a batch, network.go is the interface of the network
 // (residual.go, synthetic.go), serve.go serves a load, check.go compares with the reference. Package traffic is the

@@ -26,8 +26,8 @@ func ParseNormalization(s string) (Normalization, error) {
 	return "", gpuprof.Errorf(nil, "parsing spherical harmonics normalization %q: unknown name", s).WithFix("use component, norm or integral")
 }
 
-// scaleFactor returns the factor that converts harmonics of degree l from component normalisation to n. It is NaN for an
-// unknown name.
+// scaleFactor returns the factor that converts harmonics of degree l from component normalisation to n, or NaN if n is
+// unknown.
 func (n Normalization) scaleFactor(l int) float64 {
 	switch n {
 	case Component:

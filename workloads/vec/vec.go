@@ -79,7 +79,7 @@ func GemmBias(rows, n, k int, alpha float32, a []float32, lda int, b []float32, 
 	}
 }
 
-// GemmT is Gemm with a transposed, that is stored as [k,rows]. work has WorkT values.
+// GemmT is Gemm with the transpose of a: a is stored as [k,rows]. work has WorkT values.
 func GemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if rows > 0 && n > 0 && k > 0 {
 		gemmT(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work[:WorkT(rows, k)])
@@ -95,8 +95,8 @@ const (
 // WorkT returns the length of GemmT's work memory: a block of a, padded to whole tiles.
 func WorkT(rows, k int) int { return (rows + mr - 1) / mr * mr * min(k, kc) }
 
-// SumRows adds rows of src in order and writes their sum to dst. The parameter rows is their number, stride the distance
-// of their starts in values.
+// SumRows adds rows of src in order and writes their sum to dst. The parameter rows is their number; each starts stride
+// values after the one before.
 func SumRows(dst, src []float32, stride, rows int) {
 	if rows <= 0 {
 		clear(dst)

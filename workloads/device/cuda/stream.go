@@ -37,7 +37,8 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return s, nil
 }
 
-// takeSlot returns a slot that no open stream uses, or the last slot, which is then shared.
+// takeSlot returns a slot for counting the launches of a new stream (see blame.go): one that no open stream uses, or
+// the last slot, which is then shared.
 func (d *Device) takeSlot(name string) int {
 	for i := range d.slots {
 		if at := &d.slots[i]; at.stream == "" {

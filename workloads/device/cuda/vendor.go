@@ -153,7 +153,7 @@ func pythonPrefixes() []string {
 	return append(list, "/usr/local", "/usr", "/opt/conda")
 }
 
-// driverMajor returns 12 for a driver that supports CUDA 12.4.
+// driverMajor returns the major version of the newest CUDA that the driver supports, such as 12 for CUDA 12.4.
 func (d *Device) driverMajor() int {
 	major, _, _ := strings.Cut(d.is.CUDA, ".")
 	v, err := strconv.Atoi(major)

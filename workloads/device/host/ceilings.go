@@ -194,7 +194,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// launchTime measures the pool's seconds per launch of an empty kernel, in a series of launches.
+// launchTime measures how many seconds the pool takes per launch of an empty kernel, in a series of launches.
 func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 	k := &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 	for range d.tries {

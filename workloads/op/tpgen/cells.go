@@ -93,7 +93,7 @@ func (t triple) findSlots() ([]slot, error) {
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
 // path is a path of the product with the slots of its matrix M. cells counts the nonzero cells, terms the terms of all
-// slots. A path stands for the equal paths of all merged blocks.
+// slots. One path represents the equal paths of all merged blocks.
 type path struct {
 	triple
 	slots []slot

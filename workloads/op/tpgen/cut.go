@@ -76,7 +76,7 @@ type Columns struct {
 	Stride int
 }
 
-// group holds the merged blocks of one degree.
+// group holds the merged blocks of one degree and multiplicity, and their paths.
 type group struct {
 	blocks []int
 	mul    int
@@ -133,7 +133,8 @@ func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	return toParts, toBlocks
 }
 
-// merge collects the paths of every degree; equal paths of merged blocks become one.
+// merge groups the blocks of the features by degree and multiplicity, and collects the paths of each group. Equal paths
+// of different blocks become one.
 func merge(tp so3.TensorProduct) ([]*group, error) {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {
@@ -179,8 +180,8 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// cutGroup cuts a group's ordered paths into parts with the least total cost. The function part makes one part of some
-// paths for the given copies per lane, or the zero value if they do not fit.
+// cutGroup cuts a group's ordered paths into parts with the least total cost. The argument part makes one part of some
+// paths for the given copies per lane, or returns nil if they do not fit.
 func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil

@@ -193,9 +193,9 @@ func (w gradWriter) writeEdge() {
 	w.writeLine("}")
 }
 
-// writePath writes the code of path i. The parameter sum is the index of its first dz, first that of its first harmonic
-// in the part's order, and value returns the source text of harmonic j. If started is set, the path adds to dy of these
-// harmonics, else it sets them.
+// writePath writes the code of path i. The parameter sum is the index of its first dz, first the index of its first
+// harmonic in the part's order, and value returns the source text of harmonic j. If started is set, the path adds to dy
+// of these harmonics, else it sets them.
 func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v, d2 := p.Copies, q.d2()

@@ -265,9 +265,9 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 }
 
 // edgeX writes the device function edge, which adds one edge's part of dx. dz and the weights are already loaded, and
-// the device function loads those of the next edge, from rows zn and wn. gradWriter.writeEdge explains its branches,
-// which are never taken. The weight multiplies what has the fewest values: dz, the slots of the edge's M, or the path's
-// sum for dx.
+// the device function loads the dz and weights of the next edge, from rows zn and wn. gradWriter.writeEdge explains its
+// branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots of the
+// edge's M, or the path's sum for dx.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()

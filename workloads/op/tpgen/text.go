@@ -144,7 +144,7 @@ func (w writer) writeFirst() {
 }
 
 // writeEdge writes the device function edge, which adds one edge's products to the sums. x and the weights of the first
-// paths are already loaded, and the device function loads those of the next edge, from rows xn and wn. With Family.Hold
+// paths are already loaded, and the device function loads them for the next edge, from rows xn and wn. With Family.Hold
 // it contains a branch that is never taken; gradWriter.writeEdge explains it.
 func (w writer) writeEdge() {
 	p := w.p
@@ -217,8 +217,8 @@ func (w writer) writeEdge() {
 	w.writeLine("}")
 }
 
-// writeAhead writes the read of the weights of the path that comes Ahead paths after path i, if necessary those of the
-// next edge.
+// writeAhead writes the read of the weights of the path that comes Ahead paths after path i. After the part's last path
+// this is a path of the next edge.
 func (w writer) writeAhead(i int) {
 	p := w.p
 	to, from := i+p.Ahead, "wp"

@@ -5,7 +5,7 @@
 // A path couples a block of features of degree l1 with the harmonics of degree l2 to an output block of degree l3; it
 // is an so3.Instruction. Its matrix M_ik = sum_j C_ijk Y_j holds the 3j symbols C times an edge's harmonics Y. A
 // nonzero element (i, k) of M is a cell, and a term is one product of a cell's sum over j. Cells that are equal up to
-// sign are computed once; such a shared value is a slot.
+// sign are computed once; the value that they share is a slot.
 //
 // A part is the work of one warp: all paths of one degree l1, or some of them, for 32 lanes of Copies channels each, so
 // that x, the features, is read once per edge for all of these paths. For a batch of edges every lane first computes

@@ -156,8 +156,8 @@ func (c conv) columnOrder(nhwc bool) []int {
 	return out
 }
 
-// arrangeWeights reorders weights [out][in][k][k] for an implementation: panels [out/P][K][P], rows [out][K], or
-// columns [K][out].
+// arrangeWeights reorders weights [out][in][k][k] for an implementation. By form these are panels [out/P][K][P], rows
+// [out][K], or columns [K][out].
 func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	order := c.columnOrder(nhwc)
 	depth := len(order)
