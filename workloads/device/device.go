@@ -55,7 +55,7 @@ type Kernel struct {
 
 	PTX, Entry  string // CUDA implementation: PTX text, plain or compressed with zstd (package ptx), and its entry
 	Lib         string // or a vendor library's routine
-	Threads     int    // per block
+	Threads     int    // threads per block
 	PerBlock    int    // items per block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
@@ -229,7 +229,7 @@ type Pool interface {
 	TrimPool() error
 	// ResetPeak restarts Memory.Peak, like torch.cuda.reset_peak_memory_stats.
 	ResetPeak() error
-	// Reserved returns the bytes that the pool holds, used or unused.
+	// Reserved returns the number of bytes that the pool holds, used or unused.
 	Reserved() int64
 }
 

@@ -22,7 +22,7 @@ func (b *bench) measureCopies() error {
 	return nil
 }
 
-// emptyKernel does nothing; a CUDA device has its own kernel of this name.
+// emptyKernel returns a kernel that does nothing. A CUDA device runs its own kernel of this name instead.
 func emptyKernel() *device.Kernel {
 	return &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 }

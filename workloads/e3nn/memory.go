@@ -24,8 +24,8 @@ func (s *session) batchRotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// memoryNeed returns the bytes that a session with batches of e edges allocates, computed before any allocation. The
-// argument row is the largest number of edges of a row.
+// memoryNeed returns the number of bytes that a session with batches of e edges allocates, computed before any
+// allocation. The argument row is the largest number of edges of a row.
 func (s *session) memoryNeed(e, row int64) int64 {
 	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
 	words := 2 * depth * (5*(e+row) + rows + 1)

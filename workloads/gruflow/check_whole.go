@@ -31,7 +31,7 @@ type wholeStep struct {
 	sources []float32
 	fields  [wholeSteps][]float32 // a step's inputs: [window,T,B,I] of every micro-batch
 
-	at      []carrier     // by kind
+	at      []carrier     // the different carriers, indexed by kind
 	h       [][][]float64 // by kind: the states [L][H]
 	p       params
 	ref     *optim.Reference // parameters and moments in the optimizer's order

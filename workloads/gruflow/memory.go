@@ -68,8 +68,8 @@ func reservedWords(words int64) int64 {
 	return 4*words + (2+20+8*2)*mib
 }
 
-// weightWords returns the four-byte words of the stored parameters, and in training also of all memory that training
-// adds.
+// weightWords returns the number of four-byte words of the stored parameters, and in training also of all memory that
+// training adds.
 func (s *session) weightWords() int64 {
 	if s.train != nil {
 		return outputs*int64(s.shape.H+1) + s.train.memoryWords(s.mem.Dev.Info().Kind)
@@ -80,7 +80,8 @@ func (s *session) weightWords() int64 {
 	return s.parameterWords()
 }
 
-// libraryWords returns the four-byte words that impl=cudnn adds; cuDNN's own workspace is unknown before it is queried.
+// libraryWords returns the number of four-byte words that impl=cudnn adds; cuDNN's own workspace is unknown before it
+// is queried.
 func (s *session) libraryWords() int64 {
 	if s.impl != implCuDNN {
 		return 0

@@ -118,7 +118,8 @@ func (r *recording) bytes() (all, window int64) {
 	return int64(r.windows()) * window, window
 }
 
-// extraWords returns the four-byte words that a pass which only records allocates in addition to the parameters.
+// extraWords returns the number of four-byte words that a pass which only records allocates in addition to the
+// parameters.
 func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
 // takeTurns makes successive windows use the kept records in turn. Launches bound before this call keep using the first

@@ -16,7 +16,7 @@ type tensor struct {
 	data  []float64
 }
 
-// maxRank bounds the nesting; a GRU's arrays have three axes.
+// maxRank is the deepest nesting of arrays that is accepted; a GRU's arrays have three axes.
 const maxRank = 8
 
 // UnmarshalJSON implements json.Unmarshaler. It reads token by token, to reject other values and ragged rows

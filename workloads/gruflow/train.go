@@ -142,7 +142,7 @@ func (t *training) outerShapes() [][2]int {
 	return append(t.u.outerShapes(), [2]int{outputs, t.u.net.s.H})
 }
 
-// memoryWords returns the four-byte words that opening and binding allocate; see requests.
+// memoryWords returns the number of four-byte words that opening and binding allocate; see requests.
 func (t *training) memoryWords(kind string) int64 {
 	s := t.u.net.s
 	var sizes []int

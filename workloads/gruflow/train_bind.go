@@ -136,8 +136,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain recomputes the record of the levels up to j from the checkpoint before them. It uses the checkpoint's
-// memory for the running state, because no later work reads the checkpoint.
+// levelsAgain returns the groups that recompute the record of the levels up to j from the checkpoint before them. They
+// use the checkpoint's memory for the running state, because no later work reads the checkpoint.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
@@ -180,7 +180,7 @@ func (t *training) close() (err error) {
 	return err
 }
 
-// lossGroup computes the loss and the cotangents from which the backward pass starts.
+// lossGroup returns the group that computes the loss and the cotangents from which the backward pass starts.
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
@@ -235,7 +235,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	return all
 }
 
-// projectionGrads sums the gradients of the projection over the carriers of a level.
+// projectionGrads returns the group that sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
 	u, n := t.u, sh.B*sh.H

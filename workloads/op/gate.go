@@ -212,7 +212,7 @@ func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	return runs
 }
 
-// Scratch returns the bytes that Bind allocates for the tables.
+// Scratch returns the number of bytes that Bind allocates for the tables.
 func (g Gate) Scratch() int64 {
 	runs, err := g.compileRuns()
 	if err != nil {

@@ -47,7 +47,7 @@ func (r gateRuns) gradFlops() int {
 	return n
 }
 
-// Scratch returns the bytes that Bind allocates for the tables.
+// Scratch returns the number of bytes that Bind allocates for the tables.
 func (g GateGrad) Scratch() int64 {
 	runs, err := g.Gate.compileRuns()
 	if err != nil {

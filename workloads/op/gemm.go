@@ -77,7 +77,7 @@ func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bo
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates for packed copies of the operands.
+// Scratch returns the number of bytes that Bind allocates for packed copies of the operands.
 func (g Gemm) Scratch(edgeCap int) int64 {
 	p := packingOf(g.Precision, g.K)
 	if p.form == packPlain {

@@ -184,7 +184,7 @@ func (m mixing) cutSlices(out, length int) blockSlices {
 	return s
 }
 
-// Scratch returns the bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
+// Scratch returns the number of bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
 func (l Linear) Scratch(rows int) int64 {
 	pairs, coefficients := l.pairTable()
 	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratchBytes(rows)

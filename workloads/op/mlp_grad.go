@@ -52,13 +52,13 @@ func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int)
 	return second.Bind(dev, h, w2, w, edgeCap)
 }
 
-// KeptScratch returns the bytes that BindKept allocates.
+// KeptScratch returns the number of bytes that BindKept allocates.
 func (m MLP) KeptScratch(edgeCap int) int64 {
 	first, second := m.gemmLayers()
 	return first.Scratch(edgeCap) + second.Scratch(edgeCap)
 }
 
-// WeightsScratch returns the bytes that BindWeights allocates.
+// WeightsScratch returns the number of bytes that BindWeights allocates.
 func (m MLP) WeightsScratch(edgeCap int) int64 {
 	_, second := m.gemmLayers()
 	return second.Scratch(edgeCap)
@@ -106,7 +106,7 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 		db = k.allocateScratch(e * int64(m.In))
 	}
 	last := k.addGemm(toBasis, b.DA, k.addFlip(b.W1, matrix{0, m.In, m.Hidden}), db)
-	last.perEdge.BytesRead = 0 // likewise da
+	last.perEdge.BytesRead = 0 // da is still in registers, too
 	if g.Add {
 		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
 			x: db, out: b.DB, count: itemCount{},
@@ -117,13 +117,13 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	return k.finishBinding()
 }
 
-// HiddenScratch returns the bytes that Bind allocates if DB is nil.
+// HiddenScratch returns the number of bytes that Bind allocates if DB is nil.
 func (g MLPGrad) HiddenScratch(edgeCap int) int64 {
 	toHidden, _ := g.gemmLayers()
 	return toHidden.Scratch(edgeCap) + flipScratch(matrix{0, g.MLP.Hidden, g.MLP.Out})
 }
 
-// Scratch returns the bytes that Bind allocates.
+// Scratch returns the number of bytes that Bind allocates.
 func (g MLPGrad) Scratch(edgeCap int) int64 {
 	m := g.MLP
 	_, toBasis := g.gemmLayers()

@@ -51,7 +51,7 @@ func packingOf(precision string, k int) packing {
 
 func (p packing) productDepth() int { return p.inner * p.parts }
 
-// wordCount returns the four-byte words of n rows (or columns) of an operand.
+// wordCount returns the number of four-byte words of n rows (or columns) of an operand.
 func (p packing) wordCount(n int64) int64 {
 	return (n*int64(p.productDepth())*p.bytes + floatBytes - 1) / floatBytes
 }

@@ -25,13 +25,13 @@ type Radial struct {
 var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128})
 
 const (
-	radialEdges     = 128 // per block
+	radialEdges     = 128 // edges per CUDA block
 	radialFunctions = 32  // largest number of functions
 	radialShared    = 48 << 10
 	radialHidden    = 1024 // largest width of a hidden layer that is rounded
 )
 
-// Scratch returns the bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
+// Scratch returns the number of bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
 func (r Radial) Scratch(edgeCap int) int64 {
 	_, second := r.MLP.gemmLayers()
 	p := packingOf(second.Precision, second.K)

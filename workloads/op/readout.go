@@ -120,7 +120,7 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 	}
 }
 
-// Scratch returns the bytes that Bind allocates.
+// Scratch returns the number of bytes that Bind allocates.
 func (s Sum) Scratch() int64 {
 	var words int64
 	for n := s.N; n > sumChunk; {

@@ -30,7 +30,7 @@ type TensorProduct struct {
 	Impl          string
 	Layout        Layout
 	Scale         float32 // 0 means 1
-	Deterministic bool    // for the scatter of unfused; csr is always deterministic
+	Deterministic bool    // makes the scatter of unfused deterministic; csr always is
 	// Segment is the maximum number of edges that one item of csr adds, 0 means 256; longer rows are split.
 	Segment int
 	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
@@ -166,7 +166,7 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	return product, nil, err
 }
 
-// Scratch returns the bytes that Bind will allocate.
+// Scratch returns the number of bytes that Bind will allocate.
 func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if t.Check() != nil {
 		return 0

@@ -312,7 +312,7 @@ func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	return &k
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
+// Scratch returns the number of bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
 func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.makeBackPlan()

@@ -38,8 +38,8 @@ const (
 	planCells
 	planTerms
 	planLanes
-	planPaths     // of the tpTable, for the host
-	planPathCells // of the tpTable, for the host
+	planPaths     // tpTable.paths, for the host kernel
+	planPathCells // tpTable.cells, for the host kernel
 )
 
 const (

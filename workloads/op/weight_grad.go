@@ -76,7 +76,7 @@ func outerCopies(m1 int) int {
 	return min(max(ceilDiv(m1, 4*outerStep)*outerStep, outerFewest), outerMost)
 }
 
-// itemWork returns the words of work memory of a host item.
+// itemWork returns how many four-byte words of work memory a host item needs.
 func (o outerSum) itemWork() int64 {
 	most := 0
 	for _, b := range o.blocks {
@@ -156,7 +156,7 @@ func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	return moveCost(chunks*o.w, read, o.w)
 }
 
-// workWords returns the words of work memory of all host items; a GPU needs none.
+// workWords returns how many four-byte words of work memory all host items need; a GPU needs none.
 func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	if tiled {
 		return 1
@@ -190,10 +190,10 @@ func (o Outer) outerSum() outerSum {
 // Table returns the contents of the buffer Table for a kind of device ("host" or a GPU's).
 func (o Outer) Table(kind string) []int32 { return o.outerSum().tileTable(kind != "host") }
 
-// Partial returns the four-byte words of the partial sums.
+// Partial returns the number of four-byte words of the partial sums.
 func (o Outer) Partial() int64 { return int64(ceilDiv(o.Rows, outerChunk)) * int64(o.M) * int64(o.K) }
 
-// Work returns the four-byte words of work memory on a kind of device.
+// Work returns the number of four-byte words of work memory on a kind of device.
 func (o Outer) Work(kind string) int64 {
 	return o.outerSum().workWords(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
 }
@@ -263,7 +263,7 @@ func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, row
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device.
+// Scratch returns the number of bytes that Bind allocates on that kind of device.
 func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	l := g.Linear
 	n := g.outerSum().scratchBytes(rows, kind != "host")
@@ -304,7 +304,7 @@ func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buf
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device.
+// Scratch returns the number of bytes that Bind allocates on that kind of device.
 func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
 	first, second := g.outerSums()
 	return first.scratchBytes(edgeCap, kind != "host") + second.scratchBytes(edgeCap, kind != "host")
@@ -322,7 +322,7 @@ func (r Readout) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
 }
 
-// WeightScratch returns the bytes that BindWeightGrad allocates on that kind of device.
+// WeightScratch returns the number of bytes that BindWeightGrad allocates on that kind of device.
 func (r Readout) WeightScratch(rows int, kind string) int64 {
 	return r.outerSum().scratchBytes(rows, kind != "host")
 }

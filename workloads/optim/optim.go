@@ -116,7 +116,7 @@ func (a *Adam) Check() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
 }
 
-// cutGroups groups the tensors by launches.
+// cutGroups divides the tensors into groups, one for each launch.
 func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	most := perLaunch
 	if a.Impl == Loop {
@@ -132,7 +132,7 @@ func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	return groups
 }
 
-// Words returns the four-byte words that Open allocates for tensors of these sizes.
+// Words returns the number of four-byte words that Open allocates for tensors of these sizes.
 func (a *Adam) Words(sizes []int) int64 {
 	words, chunks := int64(stateWords), int64(0)
 	for _, n := range sizes {

@@ -13,7 +13,7 @@ const (
 )
 
 const (
-	firstScale = 65536 // both as in PyTorch's GradScaler
+	firstScale = 65536 // this and growAfter as in PyTorch's GradScaler
 	growAfter  = 2000
 )
 
@@ -51,7 +51,8 @@ func (s Scaler) initState(state []float32) {
 	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*s.weight()
 }
 
-// unscaleLaunches divides all gradients by the scale and detects gradients that are not finite.
+// unscaleLaunches returns the launches that divide all gradients by the scale and detect gradients that are not finite.
+// There are none if the loss is not scaled.
 func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil
@@ -70,7 +71,7 @@ func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	return all
 }
 
-// updateLaunches updates the scale at the end of a step.
+// updateLaunches returns the launch that updates the scale at the end of a step, or none if the loss is not scaled.
 func (a *Adam) updateLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil

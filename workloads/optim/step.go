@@ -65,7 +65,7 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words returns the four-byte words that Open and Bind allocate for parameters of these sizes.
+// Words returns the number of four-byte words that Open and Bind allocate for parameters of these sizes.
 func (s *Step) Words(sizes []int) int64 {
 	words := s.adam.Words(sizes)
 	for _, n := range sizes {

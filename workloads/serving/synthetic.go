@@ -143,7 +143,7 @@ func (s *synthetic) isPlausible(request, answer []byte) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == 1-2*math.Float32frombits(binary.NativeEndian.Uint32(request))
 }
 
-// recompute allows the rounding error of one float32 operation.
+// recompute implements network. The tolerance is the rounding error of one float32 operation.
 func (s *synthetic) recompute(request, answer []byte) (e, tolerance float64) {
 	want := 1 - 2*float64(math.Float32frombits(binary.NativeEndian.Uint32(request)))
 	got := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer)))

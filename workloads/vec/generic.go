@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// axpyGeneric does not call gonum's Saxpy, which is faster on old processors: its assembly stub makes the arguments
-// escape to the heap, but callers keep scratch memory on the stack.
+// axpyGeneric adds alpha*x to y. It does not call gonum's Saxpy, which is faster on old processors: its assembly stub
+// makes the arguments escape to the heap, but callers keep scratch memory on the stack.
 func axpyGeneric(alpha float32, x, y []float32) {
 	for len(x) >= 8 && len(y) >= 8 {
 		p, d := (*[8]float32)(x), (*[8]float32)(y)
@@ -20,7 +20,7 @@ func axpyGeneric(alpha float32, x, y []float32) {
 	}
 }
 
-// mulGeneric is unrolled to avoid bounds checks, which saves a third of the time of a plain loop.
+// mulGeneric writes a*b to dst. It is unrolled to avoid bounds checks, which saves a third of the time of a plain loop.
 func mulGeneric(dst, a, b []float32) {
 	for len(dst) >= 8 && len(a) >= 8 && len(b) >= 8 {
 		d, p, q := (*[8]float32)(dst), (*[8]float32)(a), (*[8]float32)(b)

@@ -21,7 +21,7 @@ func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cell
 //go:noescape
 func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
 
-// siluAVX2 needs n to be a multiple of eight.
+// siluAVX2 is Silu for n values, a multiple of eight.
 //
 //go:noescape
 func siluAVX2(x *float32, n int, c float32)
@@ -110,7 +110,7 @@ func silu(x []float32, c float32) {
 	}
 }
 
-// fillAVX2 needs n to be a multiple of eight.
+// fillAVX2 is Fill for n values, a multiple of eight.
 //
 //go:noescape
 func fillAVX2(x *float32, n int, v float32)
@@ -125,7 +125,7 @@ func fill(x []float32, v float32) {
 	fillGeneric(x[whole:], v)
 }
 
-// invSqrtAVX2 needs n to be a multiple of eight.
+// invSqrtAVX2 is InvSqrt for n values, a multiple of eight.
 //
 //go:noescape
 func invSqrtAVX2(x *float32, n int, add float32)
@@ -140,7 +140,7 @@ func invSqrt(x []float32, add float32) {
 	invSqrtGeneric(x[whole:], add)
 }
 
-// eluAVX2 needs n to be a multiple of eight.
+// eluAVX2 is Elu for n values, a multiple of eight.
 //
 //go:noescape
 func eluAVX2(x *float32, n int)

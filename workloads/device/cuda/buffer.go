@@ -199,7 +199,8 @@ func (u *usage) add(bytes int64) {
 	u.peak = max(u.peak, u.now)
 }
 
-// availableBytes returns the bytes that Alloc would grant. It queries driver or system only for large requests.
+// availableBytes returns the number of bytes that Alloc would grant. It queries driver or system only for large
+// requests.
 func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	if p != device.OnDevice {
 		if want < 1<<20 {

@@ -156,7 +156,7 @@ func (n *dnn) destroyPlan(p *convPlan) error {
 type convolution struct {
 	n       *dnn
 	name    string
-	kind    string       // of dnnTypes: the precision
+	kind    string       // key in dnnTypes: the precision
 	factors *[2]float32  // 1 and 0
 	args    *[13]uintptr // of the current call; kept here so that a call allocates nothing
 	last    *convPlan    // the plan of the most recent launch

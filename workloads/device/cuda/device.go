@@ -35,8 +35,8 @@ type Device struct {
 	events     []*Event
 	spare      []eventHandle // replaced handles of events; see Event.replaceHandle
 	buffers    map[*Buffer]struct{}
-	modules    map[string]*module  // by PTX
-	loading    time.Duration       // of all modules, see LoadTime
+	modules    map[string]*module  // loaded modules, by PTX text
+	loading    time.Duration       // time spent on loading all modules, see LoadTime
 	carried    int                 // how many modules came as machine code
 	takesCode  bool                // offer machine code to the driver before PTX; false for the simulated driver
 	sources    map[string]*ptxText // by the kernel's PTX field

@@ -197,7 +197,7 @@ func (p *gruPlan) findGates(space devicePtr) error {
 	return nil
 }
 
-// gateBytes returns the bytes of a gate's matrix and bias; see layer.placeWeights for the gates' numbers.
+// gateBytes returns the number of bytes of a gate's matrix and bias; see layer.placeWeights for the gates' numbers.
 func (p *gruPlan) gateBytes(layer, gate int) (matrix, bias uintptr) {
 	h, in := uintptr(p.spec.Hidden), uintptr(p.spec.Hidden)
 	if layer == 0 && gate < 3 {

@@ -274,9 +274,10 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	return p
 }
 
-// placeWeights assigns columns to the weights: the product's own order if all lanes are aligned in it, otherwise part
-// by part. Then every path has a column per channel of the merged blocks, except for trailing blocks without that
-// path, and the next path begins at a multiple of four.
+// placeWeights assigns columns to the weights. It keeps the order of the product's instructions if every lane can then
+// read its weights as aligned vectors. Otherwise it assigns the columns part by part: every path has a column per
+// channel of the merged blocks, except for trailing blocks without that path, and the next path begins at a multiple of
+// four.
 func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()
 	straight := s.TP.WeightNumel()%4 == 0

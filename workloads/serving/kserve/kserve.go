@@ -62,7 +62,7 @@ type Model struct {
 	In, Out Tensor
 }
 
-// MostBody returns the bytes of the largest request body: one sample, as JSON or as a binary tensor.
+// MostBody returns the number of bytes of the largest request body: one sample, as JSON or as a binary tensor.
 func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
 const version = "1"

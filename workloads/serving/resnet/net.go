@@ -295,7 +295,7 @@ func (n *Net) Input(slot int) device.Buffer {
 // Logits returns the device buffer of the result, float32 [batch,classes].
 func (n *Net) Logits(slot int) device.Buffer { return n.slots[slot].act[actLogit] }
 
-// InputBytes returns the bytes of one image in Input.
+// InputBytes returns the number of bytes of one image in Input.
 func (n *Net) InputBytes() int {
 	if n.o.Preprocess == OnDevice {
 		return 3 * n.o.Source * n.o.Source

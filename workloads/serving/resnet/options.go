@@ -241,7 +241,7 @@ func (o Options) weightForm(c conv, info device.Info) int {
 	return formPanels
 }
 
-// Memory returns the bytes of device memory that Open allocates.
+// Memory returns the number of bytes of device memory that Open allocates.
 func (o Options) Memory(info device.Info) int64 {
 	o = o.resolved(info)
 	var n int64

@@ -28,7 +28,7 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	if o.offersCuDNN(d.Info()) {
 		try = append(try, CuDNN)
 	}
-	for _, way := range try { // before any allocation
+	for _, way := range try { // refuse before anything is allocated
 		o.Impl, o.Ways = way, nil
 		if err := errors.Join(o.Refuse(d.Info()), o.withDefaults().checkMemory(d)); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
