@@ -184,7 +184,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		if err != nil {
 			return err
 		}
-		// Compared as bits: an index may have the bits of a NaN.
+		// Compare the bits, because an index may have the bits of a NaN.
 		c.errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
 	}
 	return nil

@@ -83,7 +83,8 @@ func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, 
 	return in, nil
 }
 
-// Caches for sessions with the same points: half a million draws, and the neighbour search of a built-in crystal.
+// Caches that sessions with the same points share: the shuffled points, half a million draws, and the neighbour search
+// of a built-in crystal.
 var (
 	shuffled = loop.Kept[shuffle, []int32]{Most: 1}
 	searches = loop.Kept[search, *structure.Finder]{Most: 8}

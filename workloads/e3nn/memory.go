@@ -143,7 +143,8 @@ func (s *session) allocateDevice() {
 	}
 }
 
-// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes.
+// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes, and copies
+// them to the device.
 func (s *session) uploadParams() {
 	rng, heads := rand.New(rand.NewPCG(s.seed, 2)), rand.New(rand.NewPCG(s.seed, 4))
 	normal := func(n int) []float32 {

@@ -22,7 +22,7 @@ var cellPTX string
 // is -1 without out. One item is one unit of one carrier.
 var cellKernel = device.Typed[gruCellArgs](device.Kernel{Name: "gru_cell", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 
-// A sigmoid counts 4 flops and a tanh 2, with an exponential as 1.
+// cellFlops is the number of flops of one unit. A sigmoid counts 4 and a tanh 2, in which the exponential counts 1.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
 
 // cellCost returns the cost of n units that read this many bias values: 6H, or 0 if the products include the biases.

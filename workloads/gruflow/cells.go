@@ -50,7 +50,8 @@ func keepGeneric(c *keptCells) {
 	}
 }
 
-// backGeneric rounds every product, like the assembly: the conversion prevents a fused multiply-add.
+// backGeneric is backward in plain Go. It rounds every product, like the assembly: the conversion to float32 prevents a
+// fused multiply-add.
 func backGeneric(c *keptCells) {
 	n, p := c.n, c.keptStride
 	r, z, m, u, h := c.kept[:n], c.kept[p:][:n], c.kept[2*p:][:n], c.kept[3*p:][:n], c.before[:n]

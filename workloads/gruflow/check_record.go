@@ -120,7 +120,7 @@ func (c *checker) levelDown(g *group) error {
 	return nil
 }
 
-// recomputeState recomputes a carrier's state after a level's last time step from the record.
+// recomputeState recomputes, from the record, a carrier's state after the last time step of a level.
 func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	s, sh := c.s, c.s.shape
 	row := (sh.T-1)*sh.B + k

@@ -87,7 +87,7 @@ func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 func (w *wholeStep) beginSteps() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
-	// Kind 0 leaves in the first step, kind 3 in the second.
+	// The carriers of kind 0 leave in the first step, those of kind 3 in the second.
 	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D}
 	for k := range sh.B {
 		from := w.kind(k)

@@ -171,8 +171,8 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// chooseImpl returns the GRU implementation for impl on a device. auto excludes cuDNN's GRU where the settings ask
-// for a search over our own tiles or for cuBLAS's products.
+// chooseImpl returns the GRU implementation for the knob impl on a device. With auto it does not choose cuDNN's GRU if
+// the settings ask for a search over our own tiles or for cuBLAS's products.
 func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	impl := set["impl"]
 	if impl != implAuto {

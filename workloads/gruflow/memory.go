@@ -32,7 +32,7 @@ func (s *session) stateWords() int64 {
 	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
 }
 
-// scratchWords returns an upper bound of the scratch memory that is in use at the same time.
+// scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
 func (s *session) scratchWords() int64 {
 	sh := s.shape
 	if s.train != nil {
@@ -57,9 +57,9 @@ func (s *session) scratchWords() int64 {
 	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 }
 
-// reservedWords returns an upper bound, in bytes, of the pool's reservation for words of scratch memory. Requests up
-// to 1 MiB share segments of 2 MiB, those up to 10 MiB segments of 20 MiB. Larger ones, up to eight at a time in a
-// step, are rounded up to 2 MiB.
+// reservedWords returns an upper bound, in bytes, of the memory that the pool reserves for this many four-byte words of
+// scratch memory. Requests up to 1 MiB share segments of 2 MiB, those up to 10 MiB segments of 20 MiB. Larger ones, up
+// to eight at a time in a step, are rounded up to 2 MiB.
 func reservedWords(words int64) int64 {
 	const mib = 1 << 20
 	if 4*words <= mib {

@@ -13,7 +13,7 @@ type ErrorNorm struct {
 	Used      bool // whether any output was compared
 }
 
-// Add compares a device's float32 output with the float64 reference.
+// Add adds the squared errors of a device's float32 output, and the squares of the float64 reference.
 func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	e.Used = true
 	for i, r := range ref {

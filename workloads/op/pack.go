@@ -35,7 +35,7 @@ const (
 // packAlign is the number of elements of which the padded K is a multiple.
 const packAlign = 8
 
-// packingOf returns the packing of the operands of a product over k values.
+// packingOf returns the packing of the operands of a matrix product whose inner dimension is k.
 func packingOf(precision string, k int) packing {
 	inner := ceilDiv(k, packAlign) * packAlign
 	switch precision {

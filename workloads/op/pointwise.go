@@ -22,7 +22,7 @@ var (
 
 const flipInts = 4
 
-// matrix is a rows by cols matrix to transpose, at the same offset at in source and result.
+// matrix describes a matrix [rows,cols] to transpose. The field at is its offset, the same in source and result.
 type matrix struct{ at, rows, cols int }
 
 // addFlip transposes matrices of src and returns the buffer of the results. Each transposed matrix [cols,rows] has the

@@ -71,7 +71,7 @@ func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap in
 	return k.finishBinding()
 }
 
-// addRadial appends the kernel that computes h and returns its cost.
+// addRadial appends the launch that computes h. It returns the cost of the launch.
 func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
 	k.checkPositive("In", m.In)

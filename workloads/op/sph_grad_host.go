@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) is the norm of Y that R omits.
+// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) is the factor between Y_lm and the unnormalised R_l^m.
 var sphNorm = makeSphNorm()
 
 func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {

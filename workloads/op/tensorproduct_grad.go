@@ -25,7 +25,7 @@ var tpGradPTX string
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
 type TensorProductGrad struct {
 	Product TensorProduct
-	// AddY and AddX add to the existing dy or dx.
+	// AddY adds dy to the values in its buffer instead of overwriting them. AddX does so for dx.
 	AddY, AddX bool
 }
 

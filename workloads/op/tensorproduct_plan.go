@@ -125,7 +125,7 @@ func lanesOf(mul, v int) (n, step int) {
 // triple identifies a matrix M; paths with equal triples share M.
 type triple struct{ l1, l2, l3, yAt int }
 
-// floatCount returns the floats of M, with rows padded to a multiple of four.
+// floatCount returns the number of floats of M, with rows padded to a multiple of four.
 func (t triple) floatCount() int { return (2*t.l1 + 1) * t.rowPitch() }
 func (t triple) rowPitch() int   { return (2*t.l3 + 1 + 3) / 4 * 4 }
 

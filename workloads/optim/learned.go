@@ -23,7 +23,7 @@ type Reference struct {
 // values, and the rounding errors of sums over them exceed the tolerances.
 const checkRate = 1e-3
 
-// NewReference starts with the initial values of the parameters.
+// NewReference returns a reference that starts with the given initial values of the parameters.
 func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	r := &Reference{rate: min(set.Float("lr"), checkRate), clip: set.Float("clip")}
 	for _, p := range drawn {

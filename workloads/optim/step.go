@@ -152,7 +152,7 @@ func (s *Step) Bind() (parts []Part, err error) {
 	return parts, err
 }
 
-// Skips reports whether to skip a part in this step.
+// Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
 // Hear reads the state value that decides whether later parts run, if the part has one. The argument read waits for it

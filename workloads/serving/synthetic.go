@@ -21,7 +21,7 @@ import (
 //go:embed synthetic.ptx.zst
 var syntheticPTX string
 
-// images is the period after which request data repeats.
+// images is the number of requests after which their data repeats.
 const images = 64
 
 // syntheticKernel is a network that takes a given time: it waits, then answers every request x of the batch with 1 -

@@ -23,7 +23,7 @@ type slot struct {
 	passed uint64 // all launches up to this number have ended without a fault
 }
 
-// launchedOn stores the number of this launch of f on s.
+// launchedOn numbers a launch of f on s, and stores the number in f.
 func (s *Stream) launchedOn(f *kernelFunc) {
 	s.dev.launched++
 	f.seen[s.slot] = s.dev.launched

@@ -252,7 +252,8 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	return g, nil
 }
 
-// enqueue computes n rows, as out' = b' a': for cuBLAS, which is column-major, a row-major matrix is transposed.
+// enqueue computes n rows. It computes the transpose, out' = b' a', because to cuBLAS, which is column-major, a
+// row-major matrix is its transpose.
 func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()

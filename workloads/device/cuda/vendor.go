@@ -18,8 +18,9 @@ import (
 // libraryPathVariable is the environment variable with the folders to search first for vendor libraries.
 const libraryPathVariable = "GPUPROF_CUDA_LIBRARY_PATH"
 
-// useVendor opens the first of the named libraries that try accepts. It searches the variable's folders, then the
-// names alone (LD_LIBRARY_PATH, ld.so.cache), then folders of toolkits and Python packages.
+// useVendor opens the first library with one of these names that the function try accepts. It searches the folders in
+// libraryPathVariable, then the names alone (LD_LIBRARY_PATH, ld.so.cache), then folders of toolkits and Python
+// packages.
 func useVendor(what string, names []string, try func(lib uintptr, path string) error) error {
 	told := filepath.SplitList(os.Getenv(libraryPathVariable))
 	var paths []string

@@ -217,13 +217,13 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 	return found
 }
 
-// isAligned reports whether a lane can read its copies as one vector.
+// isAligned reports whether a lane can read its channels of x as one vector.
 func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
 }
 
-// newPart makes one part of the paths; nil if they need too many registers or too much shared memory.
+// newPart makes one part of the paths, or returns nil if they need too many registers or too much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()

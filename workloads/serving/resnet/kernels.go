@@ -87,7 +87,7 @@ func (g geometry) least() float32 {
 	return -inf32
 }
 
-// residual returns the values of res if the flags add them, else nil.
+// residual returns the values of res if the flags contain flagRes, else nil.
 func residual(res device.Mem, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil

@@ -338,7 +338,7 @@ func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	return s.Sync()
 }
 
-// Loading returns the time for loading libraries and kernels.
+// Loading returns the time spent on loading libraries and kernels.
 func (n *Net) Loading() time.Duration { return n.found + n.binder.Loading }
 
 // Close frees the memory. Streams that ran batches must be idle.

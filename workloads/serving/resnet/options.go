@@ -172,7 +172,7 @@ func (o Options) hasLibrary(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
-// space holds the bytes of a slot's buffers.
+// space holds the size of each of a slot's buffers, in bytes.
 type space struct {
 	act  [actCount]int
 	raw  int // images as bytes

@@ -23,7 +23,7 @@ type group struct {
 	minimum  rate
 }
 
-// rate is a cost of fixed plus image times the batch size.
+// rate is a cost that grows with the batch size: fixed, plus image times the batch size.
 type rate struct{ fixed, image gpuprof.Cost }
 
 func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }

@@ -70,7 +70,8 @@ func (q *Queue) Refuse(r Request, now time.Duration) {
 	q.books.recordEnd(&r, Refused, now)
 }
 
-// Waiting returns the number of waiting requests, the due time of the oldest, and the number of requests ever put in.
+// Waiting returns the number of waiting requests, the due time of the oldest, and the number of requests ever put into
+// the queue.
 func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +81,7 @@ func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	return q.n, oldest, q.given
 }
 
-// Given returns the number of requests ever put in.
+// Given returns the number of requests ever put into the queue.
 func (q *Queue) Given() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

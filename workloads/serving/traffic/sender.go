@@ -48,7 +48,7 @@ func (s *Schedule) Send(now time.Duration) bool {
 // End stops the sending.
 func (s *Schedule) End() { s.ended.Store(true) }
 
-// Sent returns the number of requests put in.
+// Sent returns the number of requests put into the queue.
 func (s *Schedule) Sent() int64 { return s.count.Load() }
 
 // Clients are a closed loop: each client sends its next request when it has the answer to the previous one. A request
@@ -117,5 +117,5 @@ func (c *Clients) Send(now time.Duration) bool {
 	return true
 }
 
-// Sent returns the number of requests put in.
+// Sent returns the number of requests put into the queue.
 func (c *Clients) Sent() int64 { return c.sent }

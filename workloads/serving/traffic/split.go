@@ -12,7 +12,7 @@ type Splitter struct {
 	sizes []int
 }
 
-// Sizes returns the batch sizes to measure: powers of two below most, and most.
+// Sizes returns the batch sizes to measure: the powers of two below most, and most itself.
 func Sizes(most int) []int {
 	var out []int
 	for b := 1; b < most; b *= 2 {

@@ -48,7 +48,7 @@ const (
 	Block     Overload = "block"
 )
 
-// World is the clock in which a service runs.
+// World is the clock by which a service runs, and where it waits for requests and answers.
 type World interface {
 	Now() time.Duration
 	// Admit puts the requests that are due by now into the queue, unless their senders run in goroutines of their own.
