@@ -8,7 +8,7 @@ import (
 )
 
 // library is a vendor's GRU (cuDNN): all layers and time steps in one call. It reads the state from one buffer and
-// writes it to another; x [T,B,I] is bound with the groups. With bf16 and fp16 all its buffers have 16 bits, and
+// writes it to another; bindLayers gets the input x [T,B,I]. With bf16 and fp16 all its buffers have 16 bits, and
 // kernels convert the input and the output.
 type library struct {
 	weights device.Buffer // of the size that GRUMaker requires

@@ -33,7 +33,7 @@ var (
 // bits.
 const metricBlock = 64
 
-// sumCost returns the cost of reducing the carriers, except the writes.
+// sumCost returns the cost of reducing the carriers' results to metrics, without the writes.
 func sumCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: b*2*h + 10*b, BytesRead: 4 * (b*h + (outputs+1)*b)}

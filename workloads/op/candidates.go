@@ -68,8 +68,8 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 }
 
 // Candidates returns the variants to time on dev, starting with m itself. If Library is "auto", a vendor's library is
-// in use and nothing is rounded, one variant uses our own kernel; the others vary the shape of our own kernel. Variants
-// with the same Library give identical bits.
+// in use and nothing is rounded, the second variant uses our own kernel. The others vary the shape of our own kernel.
+// Variants with the same Library give identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
 	_, second := m.gemmLayers() // by far the larger

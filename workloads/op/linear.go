@@ -44,9 +44,10 @@ const (
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is linear_shape of linear.cu. A slice is the part of K that a block has in shared memory at a time:
-// length is its number of features, each the number that a thread reads of it. beside is the largest number of threads
-// across a tile. Narrow tiles have many rows and so shorter slices, because a thread's share must fit its registers.
+// linearShape is linear_shape of linear.cu. A slice is the part of the rows of x, along K, that a block has in shared
+// memory at a time: length is the number of values per row, each the number of values that a thread reads. beside is
+// the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices, because a thread's
+// share must fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}

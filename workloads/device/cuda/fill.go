@@ -81,9 +81,9 @@ func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	return r
 }
 
-// setDirect binds the function of a field if it is hot, and reports whether it is. It calls SyscallN, which allocates
-// nothing, while RegisterFunc makes reflect.Values. Go memory that a call accesses is on the heap, where it does not
-// move, and kept alive during the call.
+// setDirect binds the named function if it is hot or setReshaped binds it, and reports whether it is bound. Hot
+// functions are called through SyscallN, which allocates nothing, while RegisterFunc makes reflect.Values. Go memory
+// that a call accesses is on the heap, where it does not move, and kept alive during the call.
 func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuCtxSetCurrent":
