@@ -21,10 +21,10 @@ type Arg struct {
 	Buf  Buffer
 }
 
-// SetBuf makes argument i a buffer.
+// SetBuf makes argument i the buffer b.
 func (a *Args) SetBuf(i int, b Buffer) { a[i] = Arg{b.Addr(), b} }
 
-// SetBufAt makes argument i a buffer that starts at byte at.
+// SetBufAt makes argument i the memory of b from byte at on.
 func (a *Args) SetBufAt(i int, b Buffer, at int64) { a[i] = Arg{b.Addr() + uint64(at), b} }
 
 // SetInt makes argument i the 32-bit integer v.
@@ -45,7 +45,7 @@ type (
 	Float32 struct{ Arg }
 )
 
-// Set makes the argument the memory of b from byte offset at.
+// Set makes the argument the memory of b from byte at on.
 func (a *Mem) Set(b Buffer, at int64) { a.Arg = Arg{b.Addr() + uint64(at), b} }
 
 // Set makes the argument v.
@@ -75,7 +75,7 @@ func (a Mem) Halves() []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-// Bytes returns the buffer's bytes from the argument's address on.
+// Bytes returns the buffer's bytes from the argument's address to the end.
 func (a Mem) Bytes() []byte { return a.Buf.Bytes()[a.Bits-a.Buf.Addr():] }
 
 // View reinterprets arguments as T, a struct of Mem, Int32 and Float32 fields in the order of the kernel's parameters.
@@ -122,8 +122,8 @@ func Typed[T any](k Kernel) Kernel {
 	return k
 }
 
-// List returns a launch's arguments in the order of the kernel's parameters. args must be the struct that Typed was
-// given, with every field set; otherwise List returns an error.
+// List returns a launch's arguments in the order of the kernel's parameters. The parameter args must be the struct that
+// Typed was given, with every field set; otherwise List returns an error.
 func (k *Kernel) List(args any) ([]any, error) {
 	v := reflect.ValueOf(args)
 	if k.args == nil || v.Type() != k.args {

@@ -55,7 +55,7 @@ type Kernel struct {
 
 	PTX, Entry  string // CUDA implementation: PTX text, plain or compressed with zstd (package ptx), and its entry
 	Lib         string // or a vendor library's routine
-	Threads     int    // per block
+	Threads     int    // threads per block
 	PerBlock    int    // items per block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
@@ -123,7 +123,8 @@ func (m Meter) Sub(o Meter) Meter {
 // Add returns m + o for every field.
 func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
 
-// CountCopy counts one copy of n bytes; pageable bytes are part of the bytes of their direction.
+// CountCopy counts one copy of n bytes by its direction. If one side is pageable memory, it also counts the bytes as
+// pageable.
 func (m *Meter) CountCopy(dst, src Place, n int64) {
 	switch {
 	case dst == OnDevice && src == OnDevice:
@@ -144,8 +145,8 @@ func (m *Meter) CountCopy(dst, src Place, n int64) {
 	}
 }
 
-// Given returns the arguments of a launch on a named stream: a, or empty Args if a is nil and the kernel has no
-// parameters. If a is nil and the kernel has parameters, it returns an ErrUsage.
+// Given returns the arguments for a launch of k on the stream of that name: a itself, or empty Args if a is nil and the
+// kernel has no parameters. If a is nil and the kernel has parameters, it returns an ErrUsage.
 func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	switch {
 	case a != nil:
@@ -156,7 +157,8 @@ func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
 }
 
-// CheckCopy returns ErrUsage for a copy on a named stream that exceeds its buffers or has host memory on both sides.
+// CheckCopy returns an ErrUsage for a copy that exceeds its buffers or has host memory on both sides; stream is the
+// stream's name for the error.
 func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int) error {
 	for _, end := range []struct {
 		name string
@@ -189,7 +191,8 @@ type Info struct {
 	Cores int    // CPU threads the device uses, or multiprocessors
 	// MaxThreads is the largest number of CPU threads that a Threader accepts; 0 for other devices.
 	MaxThreads int
-	// CacheBytes is the size of the last-level cache. Steady mode rotates over more memory than this.
+	// CacheBytes is the size of the last-level cache. A measurement in steady mode rotates over inputs of more bytes than
+	// this.
 	CacheBytes int64
 	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).
 	Facts map[string]string
@@ -226,7 +229,7 @@ type Pool interface {
 	TrimPool() error
 	// ResetPeak restarts Memory.Peak, like torch.cuda.reset_peak_memory_stats.
 	ResetPeak() error
-	// Reserved returns the bytes that the pool holds, used or unused.
+	// Reserved returns the number of bytes that the pool holds, used or unused.
 	Reserved() int64
 }
 
@@ -252,9 +255,10 @@ type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
-// GRUTrainer is a device whose vendor library trains a GRU in fp32 or tf32, with Kernel.Lib gru_weights, gru_forward,
-// gru_backward and gru_gradients. GRUSpace returns the bytes of the weights in the library's layout, and of the values
-// that a forward pass keeps for the backward pass. Without the library it returns an ErrDevice.
+// GRUTrainer is a device whose vendor library trains a GRU in fp32 or tf32, by kernels whose Lib is gru_weights,
+// gru_forward, gru_backward or gru_gradients followed by the precision. GRUSpace returns the number of bytes of the
+// weights in the library's layout, and of the values that a forward pass keeps for the backward pass. Without the
+// library it returns an ErrDevice.
 type GRUTrainer interface {
 	GRUSpace(GRUSpec) (weights, kept int64, err error)
 }
@@ -279,8 +283,8 @@ type Op interface {
 	Parts() []gpuprof.Part // one entry per launch, in order
 }
 
-// Short returns the cause of a refused allocation. A broken device also reports no available memory; Short finds its
-// failure by a probe allocation of a megabyte and otherwise returns refusal.
+// Short returns the error for a refused allocation: refusal, or the device's own failure if it is broken. A broken
+// device also reports no available memory, so Short tests it by allocating a megabyte.
 func Short(d Device, refusal error) error {
 	if d.Memory().Available > 0 {
 		return refusal

@@ -19,7 +19,8 @@ const (
 	inFlight  = 3     // batches enqueued at once, so that the device never waits for the host
 )
 
-// runLoad runs the load and records rate, clock, power and temperature under it.
+// runLoad keeps the device busy with the fastest product, and records the rate, and clock, power and temperature
+// meanwhile.
 func (b *bench) runLoad() error {
 	if b.o.Late() || b.load == nil {
 		return nil
@@ -94,7 +95,7 @@ func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 	return b.load.flops * float64(batch) * float64(len(done)-1-first) / max(span, 1e-9), half, nil
 }
 
-// difference returns b - a for every reason, nil if b is unknown.
+// difference returns b - a for every reason in b, or nil if b is empty, which means unknown.
 func difference(a, b map[string]float64) map[string]float64 {
 	if len(b) == 0 {
 		return nil
@@ -106,8 +107,8 @@ func difference(a, b map[string]float64) map[string]float64 {
 	return out
 }
 
-// readTracks takes clock, power and temperature from the load's second half, which began at from, and the link's best
-// generation from the time before start.
+// readTracks takes clock, power and temperature from the load's second half, which began at the time from, and the
+// link's best generation from the time before start.
 func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
 	inf := math.Inf(1)
 	if v := valuesBetween(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {

@@ -22,15 +22,16 @@ func (b *bench) measureCopies() error {
 	return nil
 }
 
-// emptyKernel does nothing; a CUDA device has its own kernel of this name.
+// emptyKernel returns a kernel that does nothing. A CUDA device runs its own kernel of this name instead.
 func emptyKernel() *device.Kernel {
 	return &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 }
 
-// launchTries is the number of single launches timed.
+// launchTries is the number of single launches that are timed.
 const launchTries = 200
 
-// measureLaunches measures an empty kernel, and two events with nothing in between.
+// measureLaunches measures the time of a launch of an empty kernel, the interval of such launches back to back, and the
+// time between two events with nothing in between.
 func (b *bench) measureLaunches() error {
 	f, err := b.dev.Load(emptyKernel())
 	if err != nil {

@@ -2,8 +2,8 @@ package devicebench
 
 import "golang.org/x/sys/unix"
 
-// pin moves the calling thread, which is locked to its goroutine, to the given CPUs as far as allowed, and returns the
-// function that moves it back. If the system refuses, the thread stays.
+// pin moves the calling thread, which is locked to its goroutine, to those of the given CPUs on which it may run. It
+// returns the function that moves the thread back. If the system refuses, the thread stays.
 func pin(cpus []int) (back func()) {
 	var old, near unix.CPUSet
 	if unix.SchedGetaffinity(0, &old) != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// tile is the tile side of the own kernel; matrix sides are multiples of it.
+	// tile is the side of a tile of the device's own kernel; sides of matrices are multiples of it.
 	tile = 128
-	// longEnough is a product's time compared with which launch cost and event tick are negligible.
+	// longEnough is a time of a product that makes the cost of a launch and the tick of an event negligible.
 	longEnough = 5e-3 // s
 )
 
@@ -29,7 +29,7 @@ type product struct {
 type kind struct {
 	metric string
 	kernel *device.Kernel
-	bytes  int // per operand element
+	bytes  int // bytes per element of an operand
 }
 
 // libraryKinds are the vendor library's products, out[n, N] = a[n, K] b[K, N]. Parameters: a, b, out, K, N, scale.
@@ -40,7 +40,8 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// kernelKind is the device's own float32 product c = a b, an item per tile; Host serves devices without PTX.
+// kernelKind is the float32 product c = a b by the device's own kernel, an item per tile. Host serves devices without
+// PTX.
 func kernelKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }
@@ -64,7 +65,7 @@ func hostProduct(a *device.Args, lo, hi int) {
 	}
 }
 
-// measureProducts measures all available kinds of product and keeps the fastest for the load.
+// measureProducts measures all available kinds of product, and keeps the fastest for the load.
 func (b *bench) measureProducts() error {
 	base := b.mark()
 	library := false
@@ -100,7 +101,7 @@ func (b *bench) measureProducts() error {
 	return b.prepareLoad()
 }
 
-// measureProduct finds a size that runs long enough and times it.
+// measureProduct finds a size at which the product takes long enough, and times the product.
 func (b *bench) measureProduct(k kind, f device.Func) error {
 	mark := b.mark()
 	for size := min(2*tile, b.o.Product); ; size = min(2*size, b.o.Product) {

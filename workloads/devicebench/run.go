@@ -54,7 +54,8 @@ type Target struct {
 	// Instruments may be nil.
 	Instruments Instruments
 	Condition   health.Condition
-	// CPUs are near the device and measure copies and launches; if empty, the thread stays where it is.
+	// CPUs are the processors near the device, on which copies and launches are measured. If there are none, the thread
+	// stays where it is.
 	CPUs []int
 }
 
@@ -65,7 +66,7 @@ type Options struct {
 	Product   int           // largest side of a product, a multiple of 128 [8192]
 	Tries     int           // the best of them counts [10]
 	Launches  int           // empty kernels launched back to back [1000]
-	// Late, if set, reports that the time is over; later figures then stay unknown, without an error.
+	// Late, if set, reports that the time for the measurement is over; later figures then stay unknown, without an error.
 	Late func() bool
 	// Progress, if set, receives each phase when it begins. Several goroutines call it.
 	Progress func(device, phase string)
@@ -97,10 +98,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Quick returns the options of a short check: the same work in fewer tries, so that figures stay comparable.
+// Quick returns the options of a short check. It does the same work in fewer tries, so that figures stay comparable.
 func Quick(late func() bool) Options { return Options{Load: 3 * time.Second, Tries: 3, Late: late} }
 
-// telemetryEvery is the interval between readings.
+// telemetryEvery is the interval between two readings of a device's telemetry.
 const telemetryEvery = 100 * time.Millisecond
 
 // Run measures every target and returns their cards in order. A failure of one target is noted in its card and does
@@ -139,8 +140,8 @@ type bench struct {
 	started  time.Time
 }
 
-// measureDevice is the whole measurement of a device: alone from the close of turn until it calls done, then together
-// with the others, once all of them are ready.
+// measureDevice is the whole measurement of a device. It measures the device alone, after turn is closed and until it
+// calls done; then together with the others, once all of them are ready.
 func (b *bench) measureDevice(turn <-chan struct{}, done func(), loaded *sync.WaitGroup) {
 	b.card.Device, b.card.UUID, b.card.Condition = b.target.Device, b.target.UUID, b.target.Condition
 	end := sync.OnceFunc(done)
@@ -278,7 +279,7 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// allocate returns a buffer that lives until release, or the end of the measurement.
+// allocate returns a buffer that lives until release frees it, at the latest until the end of the measurement.
 func (b *bench) allocate(bytes int, p device.Place) (device.Buffer, error) {
 	buf, err := b.dev.Alloc(bytes, p)
 	if err == nil {
@@ -287,7 +288,7 @@ func (b *bench) allocate(bytes int, p device.Place) (device.Buffer, error) {
 	return buf, err
 }
 
-// mark returns the position down to which release frees memory.
+// mark returns the number of buffers allocated so far; release frees those allocated after it.
 func (b *bench) mark() int { return len(b.frees) }
 
 func (b *bench) release(mark int) error {

@@ -18,9 +18,9 @@ type tuning struct {
 	from, to device.Event
 }
 
-// candidates returns the launch shapes among which autotune chooses for a layer's tensor product. With
+// candidates returns the tensor products with the launch shapes among which autotune chooses for layer i. With
 // deterministic=on it keeps only shapes with the same order of additions: the choice depends on timing and must not
-// change a bit.
+// change a bit of the result.
 func (s *session) candidates(i int) []op.TensorProduct {
 	own := s.products[i]
 	if !s.set.On("autotune") {
@@ -42,13 +42,13 @@ func (s *session) candidates(i int) []op.TensorProduct {
 	return kept
 }
 
-// defaultSegment is the segment of a TensorProduct with Segment 0.
+// defaultSegment is the number of edges per segment of an op.TensorProduct whose Segment is 0.
 const defaultSegment = 256
 
-// mlpCandidates returns the implementations among which autotune chooses for a layer's MLP: the library setting and,
-// unless the library is required, the tiles of our own product. With deterministic=on the library setting stays,
-// because the library and our product round differently. The host device has one candidate, because one product of
-// the large presets takes seconds there.
+// mlpCandidates returns the MLPs among which autotune chooses for layer i: with and without the vendor's library and,
+// unless the library is required, with each tile of our own product. With deterministic=on the library setting stays,
+// because the library and our product round differently. The host device has one candidate, because one product of the
+// large presets takes seconds there.
 func (s *session) mlpCandidates(i int) []op.MLP {
 	own := s.mlps[i]
 	if s.dev.Info().Kind == "host" {
@@ -63,7 +63,7 @@ func (s *session) mlpCandidates(i int) []op.MLP {
 	return kept
 }
 
-// startTuning copies a batch to the device and computes the data that all layers share.
+// startTuning copies a batch to the device, and runs the operations in shared, whose results all layers use.
 func (s *session) startTuning(shared ...*op.Bound) error {
 	began := time.Now()
 	t := &tuning{}
@@ -118,7 +118,7 @@ func (s *session) tuneLayer(ctx context.Context, i int) error {
 	return nil
 }
 
-// chooseFastest sets what to the candidate whose bound operation takes the least time.
+// chooseFastest sets *what to the one of values whose operation, bound by bind, takes the least time.
 func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, bind func() (*op.Bound, error)) error {
 	best, least := values[0], int64(math.MaxInt64)
 	for _, v := range values {
@@ -148,7 +148,7 @@ func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, 
 	return nil
 }
 
-// shortestTime returns the shortest time of three passes on the device, in nanoseconds, after a warm-up pass.
+// shortestTime returns the shortest time in nanoseconds of three runs of b on the device, after a warm-up run.
 func (t *tuning) shortestTime(s *session, b *op.Bound) (int64, error) {
 	b.SetEdges(t.edges)
 	least := int64(math.MaxInt64)

@@ -127,7 +127,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 { // all layers use this basis
+	if i == 0 { // all layers use the same basis
 		radial = append(slices.Clone(shared), mlp)
 	}
 	s.plan = append(s.plan, stageOps{stage: stRadial, layer: i, ops: repeatOps(radial...)}, stageOps{stage: stProduct, layer: i, ops: repeatOps(product)})

@@ -40,8 +40,8 @@ func (s *session) positions() op.Positions {
 	return op.Positions{Points: s.points(), Atoms: len(s.in.crystal.Positions), Rows: s.rows}
 }
 
-// bindLoss binds the readouts and their sum, the energy, whose gradient by every row's value is 1. In training it
-// binds the sum of squared errors instead.
+// bindLoss binds the readouts and the sum of their values, the energy; its gradient by each row's value is 1. In
+// training it binds the sum of squared errors instead.
 func (s *session) bindLoss() error {
 	b := s.back
 	ones := make([]float32, s.rows)
@@ -69,8 +69,9 @@ func (s *session) bindLoss() error {
 	return op.Send(s.dev, s.Compute, b.drho, ones)
 }
 
-// bindResiduals binds, for every micro-batch, the squared errors and their sum, the scaling of their gradients, and
-// the zeroing of accumulated gradients.
+// bindResiduals binds the start of the backward pass for every micro-batch: the readouts, the squared errors and their
+// sum, and the scaling of their gradients. For the first micro-batch it also binds the zeroing of accumulated
+// gradients.
 func (s *session) bindResiduals(readouts ...*op.Bound) error {
 	b, step, n := s.back, &s.train.step, s.rows
 	sum, err := s.keepBound(op.Sum{N: n}.Bind(s.dev, b.losses, b.energy))
@@ -99,9 +100,9 @@ func (s *session) bindResiduals(readouts ...*op.Bound) error {
 	return nil
 }
 
-// bindLayerBack binds a layer's backward pass: it recomputes discarded values, then runs the gate and the linear
-// layer, the tensor product and the MLP. The last layer, which runs first, overwrites the gradients that layers
-// share; the other layers add to them.
+// bindLayerBack binds a layer's backward pass: it recomputes discarded values, then runs the readout, gate and linear
+// layer, the tensor product and the MLP. The last layer, which runs first, overwrites the gradients of values that all
+// layers read; the other layers add to them.
 func (s *session) bindLayerBack(i int) error {
 	l, p, k, b, own, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.back.of[i], s.slots[0].dev
 	again, err := s.bindAgain(i)
@@ -167,7 +168,7 @@ func (s *session) productGrad(i int) op.TensorProductGrad {
 	return op.TensorProductGrad{Product: s.products[i], AddY: !s.isFirstBack(i)}
 }
 
-// productWays returns the number of times that the backward pass binds a layer's product.
+// productWays returns how many times the backward pass binds the gradient of a layer's tensor product.
 func (s *session) productWays() int64 {
 	if s.computesForces() {
 		return 1
@@ -179,8 +180,8 @@ func (s *session) mlpGrad(i int) op.MLPGrad {
 	return op.MLPGrad{MLP: s.mlps[i], Add: !s.isFirstBack(i)}
 }
 
-// backScratch returns the memory of the backward pass in addition to requests: parameters in words, and the
-// operations' scratch memory in bytes.
+// backScratch returns the memory that the backward pass needs in addition to requests, for e edges: the parameters' in
+// words, the operations' scratch memory in bytes.
 func (s *session) backScratch(e int64) (words, scratch int64) {
 	atoms := len(s.in.crystal.Positions)
 	scratch = op.Sum{N: s.rows}.Scratch()

@@ -19,18 +19,18 @@ import (
 const (
 	// fp32Tolerance is the tolerance of a float32 layer against float64.
 	fp32Tolerance = 1e-5
-	// Rows that are checked where all rows would take over a second.
+	// sampledRows is the number of rows that are checked where all rows would take over a second.
 	sampledRows = 64
-	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides
-	// between all rows and a sample.
+	// referenceRate is the speed of the reference on one core, in flops per second as counted for the float32 kernels. It
+	// only decides between all rows and a sample.
 	referenceRate = 3e8
 )
 
-// tolerances of a layer by the precision of its MLP.
+// tolerances maps the precision of a layer's MLP to the layer's largest error.
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
-// Check implements workloads.Session. It checks as many rows of the first slot as a second allows; of the second, a
-// sample.
+// Check implements workloads.Session. Of the first slot it checks as many rows as a second allows; of the second slot,
+// a sample.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
@@ -55,7 +55,8 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return out, cmp.Or(err, ctx.Err())
 }
 
-// checker runs one batch on the device stage by stage, poisons each output with NaN first, and compares sampled rows.
+// checker runs one batch on the device stage by stage. It fills each output with NaN before, and compares sampled rows
+// after.
 type checker struct {
 	s     *session
 	ctx   context.Context
@@ -68,10 +69,10 @@ type checker struct {
 	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
 	p     wide
-	// before holds the gradients of the rows' edges before a stage that adds to them.
+	// before holds, for each checked row, the gradients of its edges before a stage that adds to them.
 	before [][]float64
 	saved  optim.Saved // parameters and gradients before a stage that changes them
-	// added holds a layer's gradients, by buffer, before a stage that adds to them.
+	// added holds, by buffer, a layer's gradients before a stage that adds to them.
 	added map[device.Buffer][]float64
 }
 
@@ -183,7 +184,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		if err != nil {
 			return err
 		}
-		// Compared as bits: an index may have the bits of a NaN.
+		// Compare the bits, because an index may have the bits of a NaN.
 		c.errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
 	}
 	return nil
@@ -239,7 +240,8 @@ func (c *checker) checkStage(so *stageOps) error {
 	return c.poisonShared(so)
 }
 
-// poisonShared poisons the buffers that the next layer overwrites, so that the check finds a missing write.
+// poisonShared fills with NaN the buffers that the next layer overwrites, so that the check finds a write that is
+// missing.
 func (c *checker) poisonShared(so *stageOps) error {
 	s := c.s
 	switch so.stage {
@@ -256,7 +258,7 @@ func (c *checker) poisonShared(so *stageOps) error {
 	return nil
 }
 
-// checkRadial compares the MLP's weights for a row's edges, which begin at edge lo.
+// checkRadial compares the weights that the MLP computes for a row's edges, of which the first is edge lo.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
 	return c.compareBuffer(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
@@ -283,7 +285,8 @@ func (c *checker) copyBack(sl *slot) error {
 	return err
 }
 
-// compareBuffer reads len(ref) elements from a device buffer and adds their errors to the stage.
+// compareBuffer compares len(ref) elements of a device buffer, from element at on, with ref and adds the errors to the
+// stage.
 func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float64) error {
 	got, err := c.read(b, at, len(ref))
 	if err != nil {
@@ -306,7 +309,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		tol := tolerances[c.s.set["precision"]] // stages after radial inherit its rounding
 		switch st {
 		case stCollate, stH2D, stD2H:
-			tol = 0 // equal bits
+			tol = 0 // the bits must be equal
 		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // references start from the stage's own inputs
 			tol = fp32Tolerance
 		case stGraph:

@@ -9,22 +9,23 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// A backward stage is checked from its own inputs, read from the device. Further checks cover the whole pass from the
-// batch alone, and identities that hold for any parameters.
+// The stages of the backward pass are checked from their own inputs, read from the device. Further checks (laws)
+// compare the whole pass with a reference that reads only the batch and the parameters, and test identities that hold
+// for any parameters.
 const (
-	lawChain    = iota // gradient of every edge, or of its hidden layers, from the batch and the parameters alone
-	lawSum             // forces sum to 0
-	lawEuler           // w.dw = y.dy on every edge
-	lawFeatures        // w.dw = x.dx over all edges
+	lawChain    = iota // gradient by every edge's vector, or by its hidden layers, from the batch and the parameters alone
+	lawSum             // the forces sum to 0
+	lawEuler           // w.dw = y.dy on every edge (w: weights, y: harmonics)
+	lawFeatures        // w.dw = x.dx over all edges (x: features)
 	lawCount
 )
 
-// chainBound is the float32 tolerance of the whole backward pass of about twenty operations; PyTorch's error is
+// chainBound is the largest error in float32 of the whole backward pass of about twenty operations; PyTorch's error is
 // 1.4e-6.
 const chainBound = 1e-4
 
-// chainTolerance is the tolerance of a value that depends on the forward and the backward pass: its products round
-// their inputs twice as often as a layer's.
+// chainTolerance is the tolerance of a value that depends on the forward and the backward pass: on the way to it
+// products round their inputs twice as often as on the way to a layer's output.
 func (s *session) chainTolerance() float64 {
 	return max(chainBound, 2*tolerances[s.set["precision"]])
 }
@@ -54,7 +55,8 @@ func (c *checker) readWide(b device.Buffer, at, n int) ([]float64, error) {
 	return op.As[float64](v), err
 }
 
-// takeSnapshot saves the gradients of the checked rows' edges before a stage that adds to them.
+// takeSnapshot saves the gradients of the checked rows' edges before a stage that adds to them. In training it calls
+// snapshotTraining instead.
 func (c *checker) takeSnapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
@@ -165,7 +167,8 @@ func (c *checker) productBack(layer, i int) error {
 	return c.checkEuler(layer, i, w, y)
 }
 
-// checkEuler sums w.dw - y.dy over a row's edges: the product z is linear in w and y, so both terms equal z.dz.
+// checkEuler compares the sums of w.dw and of y.dy over a row's edges. The product z is linear in the weights w and in
+// the harmonics y, so both equal the sum of z.dz.
 func (c *checker) checkEuler(layer, i int, w, y []float64) error {
 	lo, n := c.edgesOf(i)
 	if n == 0 {
@@ -249,7 +252,7 @@ func (c *checker) sphBack(i int) error {
 	return c.compareBuffer(stSphBack, s.back.f, 3*lo, f)
 }
 
-// checkBack compares results of a backward stage that depend on all rows, such as the energy and the forces.
+// checkBack compares those results of a backward stage that depend on all rows, such as the energy and the forces.
 func (c *checker) checkBack(so *stageOps) error {
 	s := c.s
 	switch so.stage {
@@ -288,7 +291,7 @@ func (c *checker) checkBack(so *stageOps) error {
 	return nil
 }
 
-// checkForces compares the forces, sums over all edges, with sums on the host.
+// checkForces compares the device's forces, which are sums over all edges, with sums on the host.
 func (c *checker) checkForces() error {
 	s, host := c.s, c.s.slots[c.slot].host
 	f, err := c.readWide(s.back.f, 0, 3*c.edges)

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkGraph replays the batch's graph on poisoned memory and compares the results with the launches' results.
+// checkGraph replays the batch's graph on outputs filled with NaN. It compares the results with those of the step's
+// single launches.
 func (c *checker) checkGraph() error {
 	s := c.s
 	launched, err := c.readResults()
@@ -56,7 +57,8 @@ func (c *checker) checkGraph() error {
 	return nil
 }
 
-// readResults returns a step's outputs: the result, the energy or loss, and in training the gradients' first moments.
+// readResults returns the outputs of a step: the result, the energy or loss, and in training the first moments of the
+// optimizer.
 func (c *checker) readResults() (out [][]float64, err error) {
 	s := c.s
 	list := []device.Buffer{s.slots[c.slot].result}

@@ -12,7 +12,8 @@ import (
 // compares only some of the weights.
 const mostReference = 1 << 28
 
-// snapshotTraining saves the gradients that a stage adds to, and the arrays that clipping and the optimizer change.
+// snapshotTraining saves what a stage changes: the gradients that it adds to, or the arrays of clipping and the
+// optimizer.
 func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	c.added = nil
 	if so.adds {
@@ -63,7 +64,7 @@ func (c *checker) checkResidual(row int) error {
 	return c.compareBuffer(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
-// sumWith adds to a gradient its value before the stage, where the stage accumulates.
+// sumWith adds to the reference g of a gradient the value in buffer b before the stage, if the stage adds to it.
 func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
 		g[i] += v
@@ -71,8 +72,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient of a row's hidden layers before activation, from the stage's inputs and from the
-// batch alone.
+// hiddenBack compares the gradient by a row's hidden layers before activation with two references: from the stage's
+// inputs, and from the batch and parameters alone.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
@@ -99,9 +100,9 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
 	return nil
 }
 
-// checkFeatures compares the gradients of the atoms' features, each a sum over the edges from an atom. It compares
-// all atoms if that is quick, else the atom with the fewest edges. An identity covers all atoms: the product is
-// linear in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
+// checkFeatures compares the gradients by the atoms' features, each a sum over the edges from one atom. It compares all
+// atoms if that is quick, else only the atom with the fewest edges. An identity covers all atoms: the product is linear
+// in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
 func (c *checker) checkFeatures(so *stageOps) error {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
@@ -160,7 +161,8 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	return nil
 }
 
-// featuresOf adds the contribution of edge e with path weights w to the gradient of its source's features.
+// featuresOf adds to a gradient (to) of features the contribution of edge e, which ends in the given row and has path
+// weights w.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
@@ -188,8 +190,8 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// weightGrads compares the gradients that are sums over edges and rows: of w1, of the linear layer and the readout,
-// and of as many rows of w2 as mostReference allows.
+// weightGrads compares the gradients by weights, which are sums over edges or rows: w1, the linear layer and the
+// readout, and as many rows of w2 as mostReference allows.
 func (c *checker) weightGrads(layer int) error {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()
@@ -217,7 +219,8 @@ func (c *checker) weightGrads(layer int) error {
 	return c.rowGrads(layer)
 }
 
-// addOuter adds k a b^T of row e to a sum, for the first u of m values of a, and n values of b.
+// addOuter adds k a_u b_v, for row e of a [.,m] and b [.,n], to a sum [u,n]. It takes the first u values of a and all
+// of b.
 func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) error {
 	left, err := c.readWide(a, e*m, u)
 	if err != nil {

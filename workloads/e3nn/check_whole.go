@@ -14,43 +14,45 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: parameters, moments and shared memory pass from step to step.
+	// wholeSteps steps run in sequence: parameters, moments and the memory that slots share pass from step to step.
 	wholeSteps = 2
-	// wholeRows is the number of rows that keep their edges. The others lose them, so that float64 is affordable from
-	// a step's inputs to its new parameters, which are sums over all rows.
+	// wholeRows is the number of rows that keep their edges. All other rows lose theirs, so that a float64 reference is
+	// affordable from a step's inputs to its new parameters, which are sums over all rows.
 	wholeRows = 4
 )
 
-// wholeStep runs steps on the device with batches of few edges and compares their results with float64 values from
-// the batches and the drawn parameters. It does not use the list of operations, so it also finds a wrong list.
+// wholeStep runs steps on the device with batches of few edges, and compares their results with float64 values that it
+// computes from the batches and the drawn parameters. It does not use the list of operations, so it also finds a wrong
+// list.
 type wholeStep struct {
 	s    *session
 	ctx  context.Context
 	rng  *rand.Rand
 	nets []*refNet
-	// Parameters and gradients by layer, in the optimizer's order and in mul_ir.
+	// Parameters (ref) and gradients (g) in the optimizer's order: layer after layer, features in mul_ir.
 	ref *optim.Reference
 	g   [][]float64
 
-	outputs op.ItemErrors // errors by row, or by point with forces
+	outputs op.ItemErrors // one item per row, or with forces per point
 	scalars op.ErrorNorm  // energies and losses
 }
 
-// wholeBatch is the reference's own batch: for the few rows, the edges that a brute-force search finds. A row without
-// edges is 0 in every layer: its sum over neighbours is 0, the linear layer has no bias, and activations map 0 to 0.
+// wholeBatch is the reference's own batch: for the rows that keep their edges, the edges that a brute-force search
+// finds. A row without edges is 0 in every layer: its sum over neighbours is 0, the linear layer has no bias, and
+// activations map 0 to 0.
 type wholeBatch struct {
 	rows  [][]wholeEdge // by row
 	first int           // point of row 0
 	micro int
 }
 
-// wholeEdge is an edge from atom source; vec is in angstrom.
+// wholeEdge is an edge from the atom with index source; vec is in angstrom.
 type wholeEdge struct {
 	source int
 	vec    []float64
 }
 
-// netOf returns a layer in float64 and mul_ir with parameters p, in the optimizer's order.
+// netOf returns a layer in float64 and mul_ir. p holds its parameters, in the optimizer's order.
 func (s *session) netOf(layer int, p [][]float64) *refNet {
 	l, mlp := s.model.Layers[layer], s.mlps[layer]
 	l.Linear.Layout, l.Gate.Layout = op.MulIr, op.MulIr
@@ -130,7 +132,8 @@ func (w *wholeStep) stepOnce(i int) error {
 	})
 }
 
-// microStep runs micro-batch at with the edges of a few rows, and returns the reference's batch of the same rows.
+// microStep runs one micro-batch with the edges of only a few random rows, and returns the reference's batch of these
+// rows. at counts micro-batches over all steps, micro within the step.
 func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	s := w.s
 	keep := map[int]int{0: 0} // number of edges by kept row; row 0 is always kept, since a prefix of edges begins there
@@ -148,8 +151,8 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	return w.searchBatch(at%len(s.in.batches), micro, keep), w.ctx.Err()
 }
 
-// removeEdges removes the edges of rows not in keep from a host batch, stores the others' counts in keep, returns the
-// sum.
+// removeEdges removes, from a batch on the host, the edges of rows that are not in keep. It stores the number of edges
+// of each other row in keep, and returns the sum of these numbers.
 func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	h := sl.host
 	src, dst, rowptr, vec := device.Ints(h.src), device.Ints(h.dst), device.Ints(h.rowptr), device.Floats(h.vec)
@@ -170,8 +173,8 @@ func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	return n
 }
 
-// searchBatch finds the neighbours of the kept rows of batch n by brute force. It uses the step's number of edges
-// only with a prefix, which may cut a row.
+// searchBatch finds the neighbours of the kept rows of batch n by brute force. It reads the device's numbers of edges
+// in keep only with a prefix, which may cut a row.
 func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
@@ -190,7 +193,7 @@ func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	return b
 }
 
-// rowOf returns the inputs of row r of a batch for layer l.
+// rowOf returns the inputs of layer l for row r of a batch.
 func (w *wholeStep) rowOf(b *wholeBatch, r, l int) (row refRow) {
 	in, x := w.s.model.Layers[l].In.Dim(), w.ref.P[l*w.perLayer()]
 	for _, e := range b.rows[r] {
@@ -221,7 +224,7 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 		return nil
 	}
 	loss := 0.0
-	for i, v := range rho { // below, rho holds the loss's gradient by each row's value
+	for i, v := range rho { // from here on rho holds the gradient of the loss by each row's value
 		off := v - float64(s.params.target[b.micro*len(rho)+i])
 		loss += off * off / 2 / float64(len(rho))
 		rho[i] = off / float64(len(rho))
@@ -230,8 +233,8 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	return w.addGradients(b, rho)
 }
 
-// compareForward compares every layer's output; the last layer's is on the host. Steps share the other outputs'
-// memory, which holds the current step's values.
+// compareForward compares every layer's output. The last layer's is on the host; steps share the memory of the others,
+// which holds the current step's values.
 func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {
@@ -257,8 +260,8 @@ func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	return w.ctx.Err()
 }
 
-// mulIrOf returns features in mul_ir order: for each irrep the channels are the outer index and the components the
-// inner one; ir_mul has them the other way round.
+// mulIrOf returns features that are stored in layout in the order mul_ir: for each irrep the channels are the outer
+// index and the components the inner one. In ir_mul it is the other way round.
 func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out []F) {
 	if layout == op.MulIr {
 		return v
@@ -277,7 +280,7 @@ func mulIrOf[F float32 | float64](layout op.Layout, irs so3.Irreps, v []F) (out 
 	return out
 }
 
-// energies returns the rows' values and, where the step computes them, the forces on all points.
+// energies returns the rows' values rho and, if the step computes them, the forces on all points.
 func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	s := w.s
 	rho = make([]float64, s.rows)
@@ -309,7 +312,8 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// addGradients adds the loss's gradients by all parameters; pull is the loss's gradient by the rows' values.
+// addGradients adds the gradients of the loss by all parameters to w.g; pull[r] is the gradient of the loss by row r's
+// value.
 func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {

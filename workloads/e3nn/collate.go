@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// mostCollators is the largest number of goroutines: waking more takes as long as their work.
+	// mostCollators is the largest number of goroutines that collate: waking more takes as long as their work.
 	mostCollators = 8
-	// edgesPerCollator is the least work for which waking a goroutine pays: 0.1 ms.
+	// edgesPerCollator is the least number of edges for which waking a goroutine pays: 0.1 ms of work.
 	edgesPerCollator = 1 << 13
-	// A chunk of about this many edges, and at most this many rows, takes about 5 us: long compared with taking the
-	// chunk, short compared with the wait for the last worker.
+	// A chunk has about edgesPerChunk edges and at most mostRowsPerChunk rows, which takes about 5 us. That is long
+	// compared with taking the chunk, and short compared with the wait for the last worker.
 	edgesPerChunk, mostRowsPerChunk = 1 << 10, 64
 )
 
@@ -25,9 +25,9 @@ const (
 type collator struct {
 	in    *input
 	crew  *crew // nil: only the caller works
-	words int   // words of marks per row
+	words int   // words of edge marks per row: one bit per candidate
 	marks []uint64
-	next  []int32 // next index in perm by source; see sort
+	next  []int32 // for each source, the next index in perm; see sort
 
 	// The current batch.
 	points           []int32
@@ -70,8 +70,8 @@ func (c *collator) close() {
 	}
 }
 
-// collate fills a slot's host buffers with a batch and returns the number of its edges, at most the prefix. It may
-// also write edges beyond the prefix into the slot.
+// collate fills a slot's host buffers with a batch and returns the number of its edges, at most the prefix if there is
+// one. It may also write edges beyond the prefix into the slot.
 func (c *collator) collate(to *edgeBuffers, batch int) int {
 	limit := c.in.edges[batch]
 	c.points = c.in.batches[batch]
@@ -92,8 +92,8 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	return limit
 }
 
-// sort lists the edges by source with a counting sort, which keeps their order within a source. colptr holds the
-// first index of each source's edges, then the number of edges and the point of row 0.
+// sort lists the edges by source in perm with a counting sort, which keeps their order within a source. colptr holds
+// the index in perm of each source's first edge, then the number of edges and the point of row 0.
 func (c *collator) sort(to *edgeBuffers, edges int) {
 	if to.perm == nil {
 		return
@@ -130,7 +130,7 @@ func (c *collator) collateAlone(limit int) {
 	}
 }
 
-// markRows marks and counts the edges of rows [lo,hi).
+// markRows marks and counts the edges of rows [lo,hi), and returns their number.
 func (c *collator) markRows(lo, hi int) int {
 	edges := 0
 	for r := lo; r < hi; r++ {

@@ -59,7 +59,7 @@ func (c *crew) close() {
 }
 
 // run calls do for rows in order, in chunks on several threads, until all rows are done or the sum of do's results
-// reaches enough. The rows not done are the last ones.
+// reaches enough. The rows that are left out are the last ones.
 func (c *crew) run(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.wakeHelpers()

@@ -29,7 +29,8 @@ func (s *session) restartParameters() error {
 	return s.train.step.Restart(s.Compute)
 }
 
-// stepAgain repeats step i. With look it returns the first stage that writes NaN or infinity, or "".
+// stepAgain repeats step i. If look is set, it returns the first stage that writes NaN or infinity, or "" if there is
+// none.
 func (s *session) stepAgain(i int, look bool) (string, error) {
 	sl := &s.slots[i%depth]
 	edges := s.batches.collate(&sl.host, i%len(s.in.batches))
@@ -57,7 +58,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 	return "", s.Compute.Sync() // before the slot's host buffers are filled again
 }
 
-// written holds the outputs of a stage: the first n values of each buffer, or all values for n = 0.
+// written holds outputs of a stage: the first n values of each buffer, or all values if n is 0.
 type written struct {
 	n  int
 	of []device.Buffer
@@ -99,7 +100,7 @@ func (s *session) writes(so *stageOps, edges int) []written {
 	return params
 }
 
-// finiteIn reports whether the first n values of each buffer are finite, or all values for n = 0.
+// finiteIn reports whether the first n values of each buffer are finite, or all values if n is 0.
 func (s *session) finiteIn(n int, list ...device.Buffer) (bool, error) {
 	for _, b := range list {
 		many := n

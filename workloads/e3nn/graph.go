@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs holds a step's captured launches. A graph fixes the launch sizes of its batch, so there is one for each slot
-// and number of edges among the rotated batches, whose edges are counted at set-up. Batches with the same number
-// share a graph, because the slot holds their data.
+// graphs holds the captured launches of steps. A graph fixes the number of edges of its launches, so there is one for
+// each slot and each number of edges among the rotated batches, whose edges are counted at set-up. Batches with the
+// same number of edges share a graph, because it reads the batch from the slot.
 type graphs struct {
 	of      [depth][]device.Op // by slot and batch; nil with graph=off
 	made    int

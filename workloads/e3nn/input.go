@@ -19,7 +19,7 @@ const (
 	diamond = "diamond"
 )
 
-// input is the crystal, its points, and the batches through which the steps rotate.
+// input holds the crystal, its points, and the batches through which the steps rotate.
 type input struct {
 	crystal *structure.Crystal
 	finder  *structure.Finder
@@ -28,8 +28,8 @@ type input struct {
 	order   []int32   // point indices in the order of the batches
 	batch   int       // points per batch
 	batches [][]int32 // batches of the rotation
-	edges   []int     // edges of each batch, at most the prefix
-	degrees []int     // edges of each batch without the prefix
+	edges   []int     // number of edges of each batch, at most the prefix
+	degrees []int     // number of edges of each batch without the prefix
 	maxRow  int       // largest degree of a point in any batch
 	prefix  int       // largest number of edges of a batch; 0: no limit
 }
@@ -52,8 +52,9 @@ func tooManyPoints(batch int, crystal string, have int, unit string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s", batch, crystal, have, unit).WithFix("use a batch of at most %d", have)
 }
 
-// openInput reads the structure and draws the batches. A batch consists of random grid points, so that all batches
-// take equal work; with contiguous slices the step time would depend on the slice. Atoms keep the file's order.
+// openInput reads the structure and draws the batches. A batch of a grid consists of random points, so that all batches
+// take equal work; with contiguous slices the step time would depend on the slice. Points that are atoms keep the
+// file's order.
 func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, error) {
 	c, err := openCrystal(ctx, set["structure"])
 	if err != nil {
@@ -82,7 +83,8 @@ func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, 
 	return in, nil
 }
 
-// Caches for sessions with the same points: half a million draws, and the neighbour search of a built-in crystal.
+// Caches that sessions with the same points share: the shuffled points, half a million draws, and the neighbour search
+// of a built-in crystal.
 var (
 	shuffled = loop.Kept[shuffle, []int32]{Most: 1}
 	searches = loop.Kept[search, *structure.Finder]{Most: 8}

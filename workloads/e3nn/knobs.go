@@ -17,7 +17,7 @@ const (
 	maxItemReads = 4096
 )
 
-// inputPoints is the result's key for the total number of points.
+// inputPoints is the key of the total number of points in a result's input.
 const inputPoints = "points_total"
 
 // Values of knobs that the code compares with.

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// batchRotation returns the number of input batches through which a run rotates, so that no batch is in the cache:
-// five cache sizes over the bytes that a step touches, rounded up, plus one.
+// batchRotation returns the number of input batches through which a run rotates, so that no batch is still in the cache
+// when its turn comes. It is five cache sizes divided by the bytes that a step touches, rounded up, plus one.
 func (s *session) batchRotation(cache int64) int {
 	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1)
 	if s.goesBack() {
@@ -24,8 +24,8 @@ func (s *session) batchRotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// memoryNeed returns the bytes that a session with batches of e edges allocates, computed before any allocation; row
-// is the number of edges of the longest row.
+// memoryNeed returns the number of bytes that a session with batches of e edges allocates, computed before any
+// allocation. The argument row is the largest number of edges of a row.
 func (s *session) memoryNeed(e, row int64) int64 {
 	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
 	words := 2 * depth * (5*(e+row) + rows + 1)
@@ -59,7 +59,7 @@ func (s *session) mlpScratch(i int, e int64) int64 {
 	return s.radialOf(i).Scratch(int(e))
 }
 
-// productScratch returns the largest scratch memory of the candidates for a layer's product.
+// productScratch returns the largest scratch memory that one of the candidates for a layer's tensor product needs.
 func (s *session) productScratch(i int, e int64) int64 {
 	var most int64
 	for _, c := range s.candidates(i) {
@@ -68,7 +68,8 @@ func (s *session) productScratch(i int, e int64) int64 {
 	return most
 }
 
-// tooLarge returns the error for a session beyond the device's memory, with the knobs that decide the size.
+// tooLarge returns the error for a session that needs more than the memory left on the device. The fix names the knobs
+// that decide the size.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
@@ -142,7 +143,8 @@ func (s *session) allocateDevice() {
 	}
 }
 
-// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes.
+// uploadParams draws features and weights from the seed, normal with unit variance as every layer assumes, and copies
+// them to the device.
 func (s *session) uploadParams() {
 	rng, heads := rand.New(rand.NewPCG(s.seed, 2)), rand.New(rand.NewPCG(s.seed, 4))
 	normal := func(n int) []float32 {

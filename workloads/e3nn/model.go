@@ -61,8 +61,8 @@ func perIrrep(mul, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 	return build(lmax, keep, func(int) int { return mul })
 }
 
-// sharedIrreps splits total channels evenly over the degrees, by dimension, as charge-density models do: 500 at lmax
-// 4 gives 100/33/20/14/11 per parity.
+// sharedIrreps splits total channels over the degrees up to lmax so that each degree has about the same number of
+// components, as charge-density models do: 500 at lmax 4 gives 100/33/20/14/11 per parity.
 func sharedIrreps(total, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 	return build(lmax, keep, func(l int) int {
 		return max(1, int(math.RoundToEven(float64(total)/float64(lmax+1)/float64(2*l+1))))
@@ -81,7 +81,7 @@ func build(lmax int, keep func(so3.Irrep) bool, mul func(l int) int) so3.Irreps 
 	return out
 }
 
-// newLayer derives the product, the linear layer and the gate from the features before and after the layer.
+// newLayer derives the tensor product, the linear layer and the gate of a layer from the features before and after it.
 func newLayer(in, target so3.Irreps, lmax int, layout op.Layout) layer {
 	tp := so3.UVUProduct(in, so3.HarmonicIrreps(lmax), target)
 	g := op.Gate{Normalisation: op.NormExact, Layout: layout}

@@ -62,8 +62,8 @@ func (s *session) keepsWeights() bool {
 	return s.set["recompute"] == recomputeOff
 }
 
-// readout extends the model for a backward pass: it makes a value of every row from its even scalars, rho_r = sum over
-// layers and scalars of a_u out_ru. The energy is the sum of rho_r over rows.
+// readout returns the readout that a backward pass starts from. It computes a value of every row from the row's even
+// scalars: rho_r = sum over layers and scalars of a_u out_ru. The energy is the sum of rho_r over rows.
 func (l layer) readout() op.Readout {
 	r := op.Readout{Width: l.Out.Dim()}
 	for _, m := range l.Gate.Scalars { // a preset's odd scalars come first
@@ -76,7 +76,7 @@ func (l layer) readout() op.Readout {
 	return r
 }
 
-// drawReadout draws normal factors a_u.
+// drawReadout draws the factors a_u of the readout, normal with unit variance.
 func (l layer) drawReadout(rng *rand.Rand) []float32 {
 	a := make([]float32, l.readout().Count)
 	for i := range a {
@@ -94,7 +94,7 @@ func (s *session) points() int {
 	return n
 }
 
-// work holds a layer's values between its stages. Layers share a buffer where no later stage needs its values.
+// work holds a layer's values between its stages. Layers share a buffer if no later stage needs its values.
 type work struct {
 	a, h device.Buffer // hidden layer before and after its activation, for the backward pass only
 	w    device.Buffer // weights of the tensor product
@@ -119,7 +119,8 @@ type request struct {
 	to    []*device.Buffer
 }
 
-// requests lists the memory between stages for e edges, to be allocated or only counted.
+// requests lists the memory that holds values between stages, for e edges; the caller either allocates or only counts
+// it.
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {

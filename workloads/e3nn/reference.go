@@ -10,13 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// rowReference is one destination row in float64, computed from the batch's float32 vectors and the float32
-// parameters, in the session's layout.
+// rowReference holds the reference for one destination row, in float64 and the session's layout. It is computed from
+// the batch's float32 vectors and the float32 parameters.
 type rowReference struct {
 	y      []float64 // [edges, harmonics]
 	layers []layerReference
-	rho    float64   // contribution to the energy
-	f      []float64 // [edges, 3], the energy's gradient by every edge's vector
+	rho    float64   // the row's value, its contribution to the energy
+	f      []float64 // [edges, 3], the gradient of rho by every edge's vector
 }
 
 type layerReference struct {
@@ -27,7 +27,7 @@ type layerReference struct {
 	da       []float64 // [edges, hidden], in training: gradient of the row's value by the hidden layers
 }
 
-// wide holds the parameters in float64.
+// wide holds the parameters of all layers in float64.
 type wide struct{ x, w1, w2, mix, readout [][]float64 }
 
 func widen(p params) wide {
@@ -96,8 +96,8 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 	return ref, nil
 }
 
-// referenceLayer computes a layer edge by edge from its definition, in mul_ir order, and stores it in the session's
-// layout.
+// referenceLayer computes a layer for one row, edge by edge from its definition, in mul_ir order. It returns the values
+// in the session's layout.
 func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
 	n, nw, mid := len(src), l.TP.WeightNumel(), l.TP.Out.Dim()
 	sh, in := (s.model.LMax+1)*(s.model.LMax+1), l.In.Dim()

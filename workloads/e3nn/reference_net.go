@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout in float64 and mul_ir. It adds one row's part to an energy and to its
-// gradients.
+// refNet is one layer with its readout, in float64 and mul_ir. For one row at a time it adds the row's part to an
+// energy and to its gradients.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -17,36 +17,38 @@ type refNet struct {
 	w1, w2, mix, factors []float64
 }
 
-// refRow holds a row's edges: the features of their sources, and their vectors.
+// refRow holds the edges of a row: x has the features of their sources, vec their vectors.
 type refRow struct{ x, vec [][]float64 }
 
-// refGrads holds sums over rows of the gradients by every parameter; x has one entry per edge.
+// refGrads holds gradients by every parameter, summed over rows. x has one entry per edge of a row, the gradient by its
+// source's features.
 type refGrads struct {
 	x                    [][]float64
 	w1, w2, mix, readout []float64
 }
 
-// refSums holds sums over rows. A nil destination is skipped.
+// refSums holds the sums over rows to which addRow adds. It does not compute those that are nil.
 type refSums struct {
 	energy float64
-	f      [][]float64 // overwritten, not added: the energy's gradient by every vector
+	f      [][]float64 // overwritten, not added to: the gradient of the row's energy by every edge's vector
 	grads  *refGrads
-	// pull returns, from a row's energy, the derivative by this energy of the function that grads differentiates. nil
-	// means that grads differentiates the energy itself: 1.
+	// pull returns, for a row's energy, the derivative by it of the function whose gradients grads receives. If pull is
+	// nil, this function is the energy itself, with derivative 1.
 	pull func(energy float64) float64
 }
 
 // refValues holds a row's intermediate values: radial functions, harmonics and weights of every edge, and the values
-// after the sum over neighbours. product lacks the factor of this sum, which a TensorProduct would round to float32.
+// after the sum over neighbours. product omits the factor 1/sqrt(neighbours) of this sum, which a TensorProduct would
+// round to float32.
 type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64
 	mid, pre   []float64
-	dpre, dmid []float64   // gradients of the energy; dmid is the gradient by one message
-	dw         [][]float64 // gradients of the energy by every edge's weights
+	dpre, dmid []float64   // gradients of the row's energy; dmid is the gradient by one edge's message
+	dw         [][]float64 // gradients of the row's energy by every edge's weights
 	out        []float64   // after the gate
 	energy     float64     // of this row
-	sum        float64     // 1/sqrt(neighbours)
+	sum        float64     // the factor 1/sqrt(neighbours)
 	edges      int
 }
 
@@ -87,7 +89,7 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 	return v, nil
 }
 
-// addBack adds the gradients of the energy, or of the function whose derivative is pull.
+// addBack adds the gradients of the row's energy, or of the function whose derivative is pull; see refSums.
 func (n *refNet) addBack(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())

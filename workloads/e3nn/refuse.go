@@ -59,7 +59,8 @@ func refusePass(_ device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refuseTuning refuses a search with a single candidate.
+// refuseTuning refuses autotune=on where it would have nothing to choose from: where all launches have one shape, or
+// where deterministic=on excludes all but one.
 func refuseTuning(d device.Info, set gpuprof.Settings) error {
 	impl := set["impl"]
 	switch {
@@ -77,7 +78,7 @@ func refuseTuning(d device.Info, set gpuprof.Settings) error {
 // isRounding reports whether a precision rounds to fewer bits than float32.
 func isRounding(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
 
-// refusePrecision refuses a precision or library that the device lacks.
+// refusePrecision refuses a precision or a library setting that the device does not offer.
 func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
 	switch {
@@ -91,8 +92,8 @@ func refusePrecision(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// refusePool refuses settings that act on a device's memory pool where the device has none. A step takes no memory,
-// so these knobs have no other effect.
+// refusePool refuses settings that act on a device's memory pool if the device has none. A step allocates no memory, so
+// these knobs have no other effect.
 func refusePool(d device.Info, set gpuprof.Settings) error {
 	trim, reset := set["pool_trim"], set["reset_stats"]
 	trims := set.Every("pool_trim") > 0

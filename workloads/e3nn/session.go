@@ -26,7 +26,7 @@ type session struct {
 	in     *input
 	layout op.Layout
 	rows   int
-	edges  int // capacity of a batch
+	edges  int // largest number of edges of a batch
 
 	loop.Pace
 	mem     op.Arena
@@ -80,12 +80,12 @@ type params struct {
 	target                  []float32 // of every row, in training
 }
 
-// stageOps holds the operations of one span of a stage, by slot.
+// stageOps holds the operations of one span of a stage, a list for each slot.
 type stageOps struct {
 	stage    int
 	layer    int
 	ops      [depth][]*op.Bound
-	from, to int         // first and end of its micro-batches; to = 0: all
+	from, to int         // range [from, to) of micro-batches to which it applies; to = 0: all
 	adds     bool        // adds to the existing gradients
 	part     *optim.Part // part of the optimizer's step
 }
@@ -93,7 +93,7 @@ type stageOps struct {
 // appliesTo reports whether the operations belong to a micro-batch.
 func (so *stageOps) appliesTo(micro int) bool { return so.to == 0 || micro >= so.from && micro < so.to }
 
-// repeatsIn returns how often a step with micros micro-batches runs the operations.
+// repeatsIn returns how many times a step with the given number of micro-batches runs the operations.
 func (so *stageOps) repeatsIn(micros int) int {
 	if so.to == 0 {
 		return micros
@@ -191,12 +191,12 @@ func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
 }
 
-// radialOf returns a layer's MLP together with the radial functions, which it computes itself.
+// radialOf returns the operation of layer i that computes the radial functions and the MLP in one.
 func (s *session) radialOf(i int) op.Radial {
 	return op.Radial{Basis: s.radialBasis(), MLP: s.mlps[i]}
 }
 
-// takePool finds the device's pool if a knob acts on it.
+// takePool stores the device's memory pool in the session if a knob acts on it.
 func (s *session) takePool() error {
 	if s.Trims == 0 && s.Reset == resetOff {
 		return nil
@@ -269,8 +269,8 @@ func (s *session) gradKernels() []string {
 	return names
 }
 
-// multiplierName names the library or kernels of the MLP's matrix products outside the kernel of the radial
-// functions.
+// multiplierName names what computes the MLP's matrix products, except the one in the kernel of the radial functions:
+// the library, our own kernels, or both.
 func (s *session) multiplierName() string {
 	vendor := 0
 	for _, m := range s.mlps {

@@ -70,7 +70,7 @@ func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error
 	return err
 }
 
-// compute enqueues a slot's operations for the number of edges set before.
+// compute enqueues the operations of slot k for micro-batch micro, with the number of edges that the caller has set.
 func (s *session) compute(k, micro int, p workloads.Probe) error {
 	for j := range s.plan {
 		so := &s.plan[j]
@@ -91,7 +91,7 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 	return nil
 }
 
-// readDecision reads the value with which the host decides how the optimizer's step continues after a part.
+// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
 func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // not a part of an optimizer step
 		return nil
@@ -155,7 +155,7 @@ func (s *session) outputOf(k, layer int) device.Buffer {
 	return s.layers[layer].out
 }
 
-// placeResults chooses each slot's result: the last layer's output, the forces on all points, or the loss.
+// placeResults sets each slot's result buffer: the last layer's output, the forces on all points, or the loss.
 func (s *session) placeResults() {
 	first := s.layers[len(s.layers)-1].out
 	switch {

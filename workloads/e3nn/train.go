@@ -45,7 +45,7 @@ func (s *session) openTraining() error {
 	return nil
 }
 
-// storedFeatures returns a layer's features in the session's layout.
+// storedFeatures returns a layer's features as the device stores them, in the session's layout.
 func (s *session) storedFeatures(i int) []float32 {
 	in, x := s.model.Layers[i].In, s.params.x[i]
 	out := make([]float32, len(x))
@@ -55,7 +55,8 @@ func (s *session) storedFeatures(i int) []float32 {
 	return out
 }
 
-// gradientVariants groups a step's micro-batches by whether they overwrite the gradients or add to them.
+// gradientVariants returns an empty stageOps for each group of a step's micro-batches: those that overwrite the
+// gradients, and those that add to them.
 func (s *session) gradientVariants() (all []stageOps) {
 	n := s.train.step.Micro()
 	if s.train.step.Adds(0) {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// maxVectorDim bounds the sizes in a case, so that a file cannot cause huge allocations.
+// maxVectorDim is the largest size in a case, so that a file cannot cause huge allocations.
 const maxVectorDim = 1 << 20
 
-// vectorRunner runs cases on a device. Each case has its own buffers.
+// vectorRunner runs the cases of a vectors file (docs/vectors.md) on a device. Each case allocates its own buffers.
 type vectorRunner struct {
 	dev    device.Device
 	stream device.Stream
@@ -69,7 +69,7 @@ func (v *vectorRunner) runHarmonics(c *vectorCase) ([]gpuprof.CaseResult, error)
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// degreesOf returns the normalisation and lmax of a case.
+// degreesOf returns the normalisation of the harmonics and the largest degree of a case.
 func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	norm, err := so3.ParseNormalization(c.Normalization)
 	if err != nil {
@@ -84,7 +84,8 @@ func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// unitVectors normalises vectors before converting to float32, which a valid length of 1e300 would overflow.
+// unitVectors divides vectors by their length before it converts them to float32, which a valid length of 1e300 would
+// overflow.
 func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {
@@ -134,7 +135,7 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 	return append(out, worst), nil
 }
 
-// runProduct makes sample i a graph of its own: source, edge and destination i.
+// runProduct computes the samples of a case as n edges: edge i goes from source i to destination i.
 func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]float32, error) {
 	index := make([]int32, n+1)
 	for i := range index {
@@ -232,7 +233,8 @@ func (v *vectorRunner) runGate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
-// caseGate returns the case's gate and its input irreps in the order scalars, gates, gated: not sorted.
+// caseGate returns the case's gate and its input irreps in the order scalars, gates, gated, whose blocks are not
+// sorted.
 func (c *vectorCase) caseGate() (op.Gate, so3.Irreps, error) {
 	g := op.Gate{Normalisation: c.Normalisation, Layout: op.MulIr}
 	var err error
@@ -266,7 +268,8 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
-// runBound binds operations that write n values to out, runs them on poisoned memory and returns the result.
+// runBound binds operations that write n values to a buffer, fills the buffer with NaN, runs them and returns the
+// values.
 func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
 	defer func() {

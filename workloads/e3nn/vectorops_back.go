@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// harmonicsGrad compares the gradient of sum dy Y by every vector.
+// harmonicsGrad compares the gradients of sum dy Y by the vectors.
 func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	norm, lmax, err := c.degreesOf()
 	if err != nil {
@@ -63,7 +63,7 @@ type sized struct {
 	n int
 }
 
-// cmpLengths returns an error for the first array with the wrong number of values.
+// cmpLengths returns an error for the first array whose number of values is wrong.
 func cmpLengths(all map[string]sized) error {
 	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "v", "out"} {
 		if s, ok := all[name]; ok {
@@ -115,7 +115,8 @@ func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, e
 	return append(out, result32(got, c.Out)), nil
 }
 
-// runProductGrad makes sample i a graph of its own, and returns dx, dy or dw as which selects.
+// runProductGrad computes the gradients of the samples, each an edge as in runProduct. It returns dx, dy or dw, as
+// which selects.
 func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, which, width int) ([]float32, error) {
 	index := make([]int32, n+1)
 	for i := range index {
@@ -138,7 +139,7 @@ func (c *vectorCase) radialBasis() (op.Basis, error) {
 	return s, s.Check()
 }
 
-// radialGrad compares the derivative by r of sum db b(r).
+// radialGrad compares the derivative of sum db b(r) by the length r.
 func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	s, err := c.radialBasis()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// vectorCase is one case of a vectors file, in the format of docs/vectors.md. Comments name the kind of case to which
-// the next fields belong. Arrays may be nested or flat.
+// vectorCase is one case of a vectors file, in the format of docs/vectors.md. A comment names the kind of case to which
+// the fields from there on belong. Arrays may be nested or flat.
 type vectorCase struct {
 	Kind string `json:"kind"`
 	Out  array  `json:"out"`
@@ -120,7 +120,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use %s or %s%s", strings.Join(kinds[:last], ", "), kinds[last], gpuprof.DidYouMean(c.Kind, kinds))
 }
 
-// result32 and result64 compare computed values with the case's out.
+// result32 and result64 compare computed values with the values want of the case.
 func result32(got []float32, want array) gpuprof.CaseResult {
 	var e op.ErrorNorm
 	e.Add(got, want)

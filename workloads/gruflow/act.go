@@ -2,8 +2,8 @@ package gruflow
 
 import "math"
 
-// Inner loops of the host device other than the matrix product: assembly with AVX2 and FMA on amd64 (act_amd64.s),
-// else plain Go. None allocates. The relative error of tanh is small also near zero.
+// Inner loops of the host device other than the matrix product: assembly with AVX2 and FMA on amd64 (act_amd64.s), else
+// plain Go. None of them allocates. The relative error of tanh is small also near zero.
 //
 //	dot(a, b)               sum of a[i] b[i]
 //	sigmoidAll(x)           x = 1/(1+exp(-x))
@@ -33,7 +33,7 @@ func cellGeneric(gx, gh, h []float32, stride int) {
 	}
 }
 
-// dotGeneric sums in eight lanes, which is faster and more accurate than one running sum.
+// dotGeneric adds eight partial sums, which is faster and more accurate than one running sum.
 func dotGeneric(a, b []float32) float32 {
 	var s [8]float32
 	for len(a) >= 8 && len(b) >= 8 {

@@ -10,8 +10,9 @@ import (
 
 type tuning struct{ seconds float64 }
 
-// tuneTiles times the GRU with every tile, and with the vendor's products where they are allowed, and keeps the
-// fastest. Results do not depend on the tile: it groups rows and leaves the order of each sum unchanged.
+// tuneTiles times the GRU with every tile (rows per item of a product), and with the vendor's products where they are
+// allowed, and keeps the fastest. Results do not depend on the tile: it groups rows and leaves the order of each sum
+// unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	type candidate struct {
 		tile   int
@@ -51,7 +52,7 @@ func (s *session) timeGRU() (time.Duration, error) {
 	if s.Err != nil {
 		return 0, s.Err
 	}
-	if s.train != nil { // in training, a step first arranges the weights for the products
+	if s.train != nil { // in training, a step first converts the weights to the products' formats
 		for l := range s.shape.L {
 			g := s.train.u.weightGroup(l)
 			if err := s.run(&g); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Backward is a GRU without carriers, with its back-propagation through time in float32. Gradient vectors are checked
-// with it, and benchmarks compare it with other programs.
+// Backward is a GRU without carriers' moves, with its back-propagation through time in float32. It computes the cases
+// of vectors files that give gradients, and benchmarks compare it with other programs.
 type Backward struct {
 	*program
 	mem         op.Arena
@@ -23,9 +23,9 @@ type Backward struct {
 	step        *op.Bound
 }
 
-// NewBackward allocates and binds a GRU and its backward pass on dev; Close releases them. It ignores c.Precision.
-// With Impl cudnn cuDNN computes everything; otherwise our own kernels do, with cuBLAS's products where the device
-// has them.
+// NewBackward allocates and binds a GRU and its backward pass on dev; Close releases them. It ignores c.Precision. If
+// c.Impl is cudnn, cuDNN computes everything; otherwise our own kernels do, with cuBLAS's products where the device has
+// them.
 func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
@@ -75,7 +75,8 @@ func (f *Backward) sendLayers(layers []Layer) error {
 	return err
 }
 
-// bindBackward makes the launches: it arranges the weights, runs the layers forward, and then the backward pass.
+// bindBackward makes the launches: they convert the weights to the products' formats, run the layers forward, then
+// backward.
 func (f *Backward) bindBackward() {
 	u, s := f.u, f.u.net.s
 	if f.lib != nil {

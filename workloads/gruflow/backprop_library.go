@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// The vendor's GRU in float32 for training: weights, forward, backward and gradients, as in device.GRUTrainer. These
-// kernels have no PTX, and the host device does not offer the library.
+// The vendor's GRU in float32 for training: the kernels convert weights and gradients, run forward, and run backward,
+// as in device.GRUTrainer. They have no PTX, and the host device does not offer the library.
 var (
 	trainWeightsKernel   = device.Typed[trainWeightsArgs](device.Kernel{Name: "gru_cudnn_weights", Lib: "gru_weights_fp32"})
 	trainForwardKernel   = device.Typed[trainForwardArgs](device.Kernel{Name: "gru_cudnn_forward", Lib: "gru_forward_fp32"})
@@ -17,7 +17,7 @@ var (
 	trainGradientsKernel = device.Typed[trainGradientsArgs](device.Kernel{Name: "gru_cudnn_grads", Lib: "gru_gradients_fp32"})
 )
 
-// Arguments of these routines: buffers as in trainer, then sizes.
+// Arguments of these kernels: buffers with the names of trainer's fields, then sizes.
 type (
 	trainWeightsArgs struct {
 		wi, wh, bi, bh, space      device.Ref
@@ -37,12 +37,12 @@ type (
 	}
 )
 
-// trainer is a GRU whose forward and backward passes cuDNN computes: all layers and time steps in one call.
-// Parameters and gradients belong to u, which records nothing itself.
+// trainer is a GRU whose forward and backward passes cuDNN computes: all layers and time steps in one call. Parameters
+// and gradients belong to u, which records no states or gates itself.
 type trainer struct {
 	u                   *unroll
 	h0, hn, dhn, dh0, y device.Buffer // [L,B,H], y [T,B,H]
-	w, dw, kept         device.Buffer // weights, gradients and record in cuDNN's format
+	w, dw, kept         device.Buffer // weights, gradients and recorded values in cuDNN's format
 	words               int64         // size of w
 }
 
@@ -70,7 +70,8 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 	return t, mem.Err
 }
 
-// copyWeights copies a layer's parameters to cuDNN's format, or with back = 1 gradients from it.
+// copyWeights converts layer l's parameters to cuDNN's format in space. With back = 1 it converts the gradients in
+// space to the format of p instead.
 func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) launch {
 	s := t.u.net.s
 	n := int64(s.gates()) * int64(s.inputWidth(l)+s.H+2)
@@ -79,7 +80,7 @@ func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back i
 	})
 }
 
-// stepGroups returns the groups of a step: convert the weights, forward, backward, gradients.
+// stepGroups returns the groups of launches of a step: convert the weights, forward, backward, gradients.
 func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 	u, s := t.u, t.u.net.s
 	weights, forward, back, grads := group{stage: stWeights}, group{stage: stGRU}, group{stage: stGRUBack}, group{stage: stGrads}

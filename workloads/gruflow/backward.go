@@ -10,18 +10,19 @@ import (
 //go:embed backward.ptx.zst
 var backwardPTX string
 
-// Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have
-// the precision's width: 16 bits with bf16 and fp16. at is the offset of a time step in states, in elements. level
-// holds the carriers' current levels, which is ago levels after the recorded one; with depth 0 no carrier leaves.
+// Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have the
+// precision's width: 16 bits with bf16 and fp16. The argument at is the offset of a time step in states, in elements.
+// The argument level holds the carriers' present levels, after ago further moves since the recorded level; with depth 0
+// no carrier leaves.
 var (
-	// Forward cell that records the inputs of the backward pass. From the products gx and gh [B,3H], to which it adds
-	// bx and bh where biased is 1, it computes the next state, and rows r, z, n and u = W_hn h + b_hn of kept [B,4H].
-	// states [T+1,B,H] has the old state of each step before its new state. Where states has 16 bits, h holds the
+	// Forward cell that records the inputs of the backward pass. To the products gx and gh [B,3H] it adds the biases bx
+	// and bh if biased is 1. From the sums it computes the next state, and rows r, z, n and u = W_hn h + b_hn of kept
+	// [B,4H]. states [T+1,B,H] has the old state of each step before its new state. If states has 16 bits, h holds the
 	// state in float32. One item is one unit, here and in the next three kernels.
 	keepKernel = device.Typed[gruKeepArgs](device.Kernel{Name: "gru_keep", Host: keepHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// Backward cell. The cotangent of the new state is dh + chain [B,H], but 0 for a carrier that left after step
-	// last; from step first on dout [T-first,B,H] is added. On return dh is the cotangent of the old state except for
-	// the part through the products, and gx and gh [B,3H] are the operands of the backward products.
+	// Backward cell. The cotangent of the new state is dh + chain [B,H], but 0 for a carrier that left after step last;
+	// from step first on, dout [T-first,B,H] is added. On return dh is the cotangent of the old state, except for the part
+	// through the products, and gx and gh [B,3H] are the operands of the backward products.
 	cellBackKernel = device.Typed[gruCellBwdArgs](device.Kernel{Name: "gru_cell_bwd", Host: cellBackHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
 	// Sets the state of each carrier that left to 0, in states and in h.
 	leaveKernel = device.Typed[gruLeaveArgs](device.Kernel{Name: "gru_leave", Host: leaveHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
@@ -29,21 +30,21 @@ var (
 	restoreKernel = device.Typed[gruRestoreArgs](device.Kernel{Name: "gru_restore", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
 	// out [K,rows] = transpose of p [rows,K], rounded to a precision and stored in its width. One item is one value.
 	turnKernel = device.Typed[gruTurnArgs](device.Kernel{Name: "gru_turn", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
-	// Backward of the energy, column 0 of the first layer's input: de [B] += sum over steps of gx [T,B,3H] w [3H].
-	// One item is one carrier.
+	// Cotangent of the energy, which is column 0 of the first layer's input: de [B] += sum over steps of gx [T,B,3H] w
+	// [3H], with the products' cotangent gx and that column w of the weights. One item is one carrier, a row of the batch.
 	energyBackKernel = device.Typed[gruEnergyBwdArgs](device.Kernel{Name: "gru_energy_bwd", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4})
-	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows, added to db where add is 1. One item
-	// is one column.
+	// db [M] is the sum of the rows of g [rows,M], in chunks of gradChunk rows; if add is 1 it is added to db. One item is
+	// one column.
 	biasKernel = device.Typed[gruBiasArgs](device.Kernel{Name: "gru_bias", Host: biasHost, Grain: biasSide, PTX: backwardPTX, Threads: 64, PerBlock: 64})
 )
 
 const (
 	// gradChunk is the number of rows in one float32 sum, as in op.Outer.
 	gradChunk = 4096
-	biasSide  = 64 // columns that the host sums together
+	biasSide  = 64 // number of columns that the host sums together
 )
 
-// keepCost returns the cost of n forward units, each with four recorded values and its state.
+// keepCost returns the cost of n units of keepKernel, each of which writes four recorded values and its state.
 func keepCost(n, biases int, p precision) gpuprof.Cost {
 	c := cellCost(n, biases, false)
 	c.BytesWritten = 5 * p.bytes() * int64(n)
@@ -53,16 +54,17 @@ func keepCost(n, biases int, p precision) gpuprof.Cost {
 	return c
 }
 
-// cellBackFlops counts a backward unit's flops: the cotangent's sums, products, differences, the gates' derivatives.
+// cellBackFlops counts the operations of one unit of cellBackKernel: the sums of the cotangent, products, differences,
+// and the derivatives of the gates.
 const cellBackFlops = 19
 
-// cellBackCost returns the cost of n backward units: they read the record, the state and the cotangents, and write
-// six gates and a cotangent.
+// cellBackCost returns the cost of n units of cellBackKernel. A unit reads four recorded values, the state, dh and
+// chain, and douts (0 or 1) values of dout. It writes six gates and a cotangent.
 func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }
 
-// leaveCost assumes the mean: each D-th carrier clears its state.
+// leaveCost returns the cost of leaveKernel. It assumes the mean case, that one carrier in D clears its state.
 func leaveCost(s shape, p precision) gpuprof.Cost {
 	c := gpuprof.Cost{BytesRead: 4 * int64(s.B)}
 	if s.D > 0 {

@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// piece is the largest number of a row's units that a host kernel keeps on its stack.
+// piece is the largest number of a row's units that a host kernel processes at a time, in memory on its stack.
 const piece = 512
 
-// load reads values [at, at+len(dst)) of an array in the precision's width.
+// load reads values [at, at+len(dst)) of an array of values in the precision's width, and converts them to float32.
 func (p precision) load(dst, from []float32, at int) {
 	if p.isNarrow() {
 		p.unpack(dst, viewHalves(from)[at:][:len(dst)])
@@ -17,7 +17,7 @@ func (p precision) load(dst, from []float32, at int) {
 	copy(dst, from[at:])
 }
 
-// storeValues converts values to the precision's width and stores them; float32 stays unchanged.
+// storeValues converts values to the precision's width and stores them from value at on; float32 values stay unchanged.
 func (p precision) storeValues(to []float32, at int, v []float32) {
 	if p.isNarrow() {
 		p.pack(viewHalves(to)[at:][:len(v)], v)
@@ -26,8 +26,8 @@ func (p precision) storeValues(to []float32, at int, v []float32) {
 	copy(to[at:], v)
 }
 
-// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. f gets the
-// row b, the units [j, j+w) in it, and the index at of the first unit.
+// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. It calls f with
+// the row b, the piece's first unit j and number of units w in the row, and the index at of the first unit.
 func walkPieces(lo, hi, n int, f func(b, j, w, at int)) {
 	for at := lo; at < hi; {
 		b, j := at/n, at%n
@@ -95,10 +95,10 @@ func cellBackHost(args *device.Args, lo, hi int) {
 	})
 }
 
-// hasLeft reports whether a carrier whose level is now level left ago levels earlier.
+// hasLeft reports whether a carrier whose present level is level left in the move that was made ago levels earlier.
 func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
 
-// levelThen returns the level that a carrier had ago levels earlier; its current level is level.
+// levelThen returns the level that a carrier had ago levels earlier; its present level is the argument level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
 func leaveHost(args *device.Args, lo, hi int) {

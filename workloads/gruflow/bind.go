@@ -73,7 +73,7 @@ func (s *session) bindSlots() error {
 	return nil
 }
 
-// flowGroup moves the carriers, in one launch. With impl=plain a matrix product computes the projection first.
+// flowGroup returns the launch that moves the carriers. With impl=plain a matrix product computes the projection first.
 func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
@@ -104,7 +104,8 @@ func (s *session) needPartial() scratchRef {
 	return s.reserve("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
 }
 
-// metricsOf binds the reduction of a step to its metrics. The top layer's state begins at element top of h.
+// metricsOf binds the launches that sum a step's results to its metrics. The top layer's state begins at element top of
+// h.
 func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) group {
 	sh, d, m := s.shape, s.flow, s.shape.metrics()
 	sum := sumCost(sh)

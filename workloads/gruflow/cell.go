@@ -22,10 +22,10 @@ var cellPTX string
 // is -1 without out. One item is one unit of one carrier.
 var cellKernel = device.Typed[gruCellArgs](device.Kernel{Name: "gru_cell", Host: cellHost, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 
-// A sigmoid counts 4 flops and a tanh 2, with an exponential as 1.
+// cellFlops is the number of flops of one unit. A sigmoid counts 4 and a tanh 2, in which the exponential counts 1.
 const cellFlops = (1 + 4) + (1 + 4) + (2 + 2) + 3
 
-// cellCost returns the cost of n units with this many bias values: 6H, or 0 where the products include the biases.
+// cellCost returns the cost of n units that read this many bias values: 6H, or 0 if the products include the biases.
 func cellCost(n, biases int, copies bool) gpuprof.Cost {
 	c := gpuprof.Cost{Flops: cellFlops * int64(n), BytesRead: 4 * (7*int64(n) + int64(biases)), BytesWritten: 4 * int64(n)}
 	if biases > 0 {
@@ -53,7 +53,7 @@ func newElementwise(name string, host func(*device.Args, int, int)) device.Kerne
 	return device.Typed[elementwiseArgs](device.Kernel{Name: name, Host: host, Grain: 4096, PTX: cellPTX, Threads: 256, PerBlock: 256})
 }
 
-// elementwiseCost returns the cost of n outputs, each of operands inputs and flops operations.
+// elementwiseCost returns the cost of n outputs, each of which reads this many operands and takes this many flops.
 func elementwiseCost(n, flops, operands int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(n) * int64(flops), BytesRead: 4 * int64(n) * int64(operands), BytesWritten: 4 * int64(n)}
 }

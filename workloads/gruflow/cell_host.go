@@ -33,12 +33,12 @@ func addTo(x, y []float32) {
 	}
 }
 
-// rows iterates over items [lo, hi) of an elementwise kernel row by row.
+// rows iterates over items [lo, hi) of an elementwise kernel, row by row.
 type rows struct {
 	a, b, out            []float32
 	n, aRow, bRow, oRow  int
 	at, hi               int
-	left, right, written []float32 // the current row's part
+	left, right, written []float32 // parts of a, b and out in the current row
 }
 
 func walkRows(args *device.Args, lo, hi int) rows {

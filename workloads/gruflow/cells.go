@@ -9,11 +9,13 @@ type keptCells struct {
 	stride, keptStride, n int
 }
 
-// forward computes kept and after from the products gx and gh.
+// forward computes the recorded gates (kept) and the new state (after) from the products gx and gh and the old state
+// (before).
 func (c *keptCells) forward() { keepCells(c) }
 
-// backward computes gx, gh and back from the cotangent of after, dh + chain + dout. back is the cotangent of before,
-// except for the part through the products. refCellBack has the formulas.
+// backward computes gx, gh and back. It starts from the cotangent of the new state (after), which is dh + chain + dout.
+// back is the cotangent of the old state (before), except for the part through the products. refCellBack has the
+// formulas.
 func (c *keptCells) backward() { backCells(c) }
 
 func (c *keptCells) tail(at int) keptCells {
@@ -48,7 +50,8 @@ func keepGeneric(c *keptCells) {
 	}
 }
 
-// backGeneric rounds every product, like the assembly: the conversion prevents a fused multiply-add.
+// backGeneric is backward in plain Go. It rounds every product, like the assembly: the conversion to float32 prevents a
+// fused multiply-add.
 func backGeneric(c *keptCells) {
 	n, p := c.n, c.keptStride
 	r, z, m, u, h := c.kept[:n], c.kept[p:][:n], c.kept[2*p:][:n], c.kept[3*p:][:n], c.before[:n]

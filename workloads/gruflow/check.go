@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// Tolerance of the carrier update and the metrics against float64; both always use float32.
+	// tolerance is the largest error of the carrier update and of the metrics against float64; both always use float32.
 	tolerance = 1e-5
-	// Rows that are checked where all rows would take over a second.
+	// sampledRows is the number of rows that are checked where all rows would take over a second.
 	sampledRows = 64
-	// Speed of the reference on one core, in flops per second as counted for the float32 kernels. It only decides
-	// between all rows and a sample.
+	// referenceRate is the speed of the reference on one core, in flops per second as counted for the float32 kernels. It
+	// only decides between all rows and a sample.
 	referenceRate = 8e8
 )
 
 // Check implements workloads.Session. It checks both slots, then whole steps. A row of the GRU is one carrier at one
-// time step. A row's reference starts from the layer's own inputs, so that an error is attributed to its layer, and
-// any time step of a long sequence can be checked. Check restores the carriers' initial state.
+// time step. The reference of a row starts from the device's input of the layer, so that an error is attributed to its
+// layer, and any time step of a long sequence can be checked. Check restores the carriers' initial state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
@@ -42,7 +42,8 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return append(out, steps...), cmp.Or(err, ctx.Err())
 }
 
-// checker runs one step on the device group by group, poisons each output with NaN first, and compares sampled rows.
+// checker runs one step on the device group by group. It fills each output with NaN before, and compares sampled rows
+// after.
 type checker struct {
 	s     *session
 	ctx   context.Context
@@ -94,7 +95,8 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	return nil
 }
 
-// pickRows returns all rows, or sampledRows random ones, the first and the last.
+// pickRows returns rows out of n: all, or the first, the last and sampledRows random ones. Its second result reports
+// whether these are all.
 func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
 	if whole || n <= sampledRows+2 {
 		all := make([]int, n)
@@ -186,8 +188,8 @@ func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
 	return c.s.mem.Receive(c.s.stream, c.s.current(b), at, n)
 }
 
-// checkLayer compares one layer's new states with the formula, from the layer's own input and preceding state. It
-// compares the layers of a library together.
+// checkLayer compares one layer's new states with the formula, from the device's input of the layer and its preceding
+// state. It compares the layers of a library together.
 func (c *checker) checkLayer(l int) error {
 	if c.net().lib == nil {
 		return c.oneLayer(l)
@@ -205,7 +207,7 @@ func (c *checker) checkLayer(l int) error {
 
 func (c *checker) net() *gru { return c.s.slots[c.slot].net }
 
-// readOutputs reads row r of a layer's output sequence, or of its state where it has no sequence.
+// readOutputs reads one row of a layer's output sequence, or of its state if it has no sequence.
 func (c *checker) readOutputs(l, row int) ([]float32, error) {
 	n, h := c.net(), c.s.shape.H
 	switch {
@@ -220,7 +222,7 @@ func (c *checker) readOutputs(l, row int) ([]float32, error) {
 	return c.read(seq.buf, int(seq.at/4)+row*h, h)
 }
 
-// readNarrow reads n 16-bit values from value at on.
+// readNarrow reads n 16-bit values from value number at on.
 func (c *checker) readNarrow(b device.Buffer, at, n int) ([]float32, error) {
 	words, err := c.read(b, at/2, (at+n+1)/2-at/2)
 	if err != nil {
@@ -277,8 +279,8 @@ func (c *checker) layerInput(l, row int) ([]float32, error) {
 	return x, nil
 }
 
-// checkChain compares all time steps of a few carriers, as many as give the number of sampled rows, from the batch
-// and the initial state.
+// checkChain compares the new states of a few carriers at all time steps, computed from the batch and the initial state
+// alone. It takes as many carriers as give the number of sampled rows.
 func (c *checker) checkChain() error {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {
@@ -314,8 +316,8 @@ func (c *checker) checkChain() error {
 	return nil
 }
 
-// carriersOf returns the first and last carrier, then sampled ones until their time steps are as many as the sampled
-// rows.
+// carriersOf returns the first and last carrier, then random ones until carriers times time steps reach the number of
+// sampled rows.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))
@@ -329,8 +331,8 @@ func (c *checker) carriersOf() []int {
 	return slices.Compact(list)
 }
 
-// carriers compares the carrier update, computed from the top layer's last state. The update must leave this state
-// unchanged; for a carrier that has just entered all layers' states must be zero.
+// carriers compares the carrier update with the formula, computed from the top layer's last state. The update must
+// leave this state unchanged; but the states of a carrier that has just entered must be zero in all layers.
 func (c *checker) carriers() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
 	e.Used = true

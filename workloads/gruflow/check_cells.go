@@ -32,8 +32,8 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack runs before the kernels of time step T-1-t of a layer's backward pass. It reads the checked rows'
-// cotangents of the state between this time step and the one after it.
+// watchBack runs before the kernels of a layer's backward pass for time step T-1-t; the pass counts t up from the last
+// step. It reads the checked rows' cotangents of the state between this time step and the one after it.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape
 	if err := c.s.stream.Sync(); err != nil {
@@ -42,7 +42,8 @@ func (c *checker) watchBack(g *group, t int) error {
 	return c.readArrived(g.layer, sh.T-1-t)
 }
 
-// readArrived reads the cotangent of the new state of time step t, the sum of dh and chain.
+// readArrived reads the cotangent of the new state of time step t, the sum of dh and chain. It stores the cotangent for
+// the checked rows of step t, and for those of step t+1, whose old state this is.
 func (c *checker) readArrived(l, t int) error {
 	sh, b := c.s.shape, c.s.train.u.layers[l]
 	for _, row := range c.rows {
@@ -149,7 +150,7 @@ func (c *checker) energyBack(gx []float32) error {
 	return nil
 }
 
-// checkGrads compares some rows of a layer's weight and bias gradients with sums over all rows of the gates'
+// checkGrads compares some rows of a layer's weight and bias gradients. The reference sums over all rows of the gates'
 // cotangents that the stage read.
 func (c *checker) checkGrads(g *group) error {
 	s, sh, t := c.s, c.s.shape, c.s.train
@@ -189,7 +190,7 @@ func (c *checker) checkGrads(g *group) error {
 }
 
 // checkOuter compares rows of a gradient w [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias
-// gradient. of is the index of the matrix among the layer's gradients.
+// gradient. The argument of is the index of w among the layer's gradients; add means that the stage added to it.
 func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
 	e, rows := &c.errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {

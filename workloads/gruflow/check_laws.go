@@ -9,14 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Properties of a whole training step that are checked.
+// Properties of a whole training step that the check tests.
 const (
-	lawChain     = iota // cotangents of the initial carriers, from the batch and the parameters alone
-	lawConserved        // gradients of the total energy are 0
+	lawChain     = iota // cotangents of the initial carriers equal float64, from the batch and the parameters alone
+	lawConserved        // the gradients of the total energy are 0
 	lawCount
 )
 
-// chainBound is the float32 tolerance of the whole backward pass; PyTorch's error is 3e-7 over one call.
+// chainBound is the largest error of the whole backward pass in float32; PyTorch's error is 3e-7 over one call.
 const chainBound = 1e-4
 
 func (c *checker) lawChecks() []gpuprof.Check {
@@ -30,8 +30,8 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// checkConservation runs a step whose loss is the total energy: deposited, carried and gone. No parameter changes the
-// total, so every gradient must be exactly 0.
+// checkConservation runs a step whose loss is the total energy, which carriers have deposited, still have, or took
+// along when they left. No parameter changes the total, so every gradient must be exactly 0.
 func (c *checker) checkConservation() error {
 	s, t, sh := c.s, c.s.train, c.s.shape
 	if err := s.restoreStart(); err != nil {
@@ -83,8 +83,9 @@ func (c *checker) checkConservation() error {
 	return s.restoreStart()
 }
 
-// checkChained compares the cotangents of the initial carriers and states with a whole forward and backward pass in
-// float64, which reads only the batch, the parameters and the doses' cotangents.
+// checkChained compares the cotangents of the initial carriers and states with a float64 forward and backward pass of
+// the whole step. That pass reads only the batch, the parameters, the cotangents of the doses and the loss scale from
+// the device.
 func (c *checker) checkChained() error {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
 	ddose, err := c.read(t.ddose, 0, sh.D)
@@ -130,7 +131,8 @@ func (s *session) tripOf(st state, k int, source float64, fields []float32) trip
 	return tripOf(s.shape, s.params, s.train.window, st, k, source, fields)
 }
 
-// tripOf computes carrier k's path through a window. fields are the inputs [window,T,B,I].
+// tripOf computes carrier k's path through a window. st holds the carriers before it, source is the energy of the
+// carrier that replaces k, fields are the inputs [window,T,B,I].
 func tripOf(sh shape, p params, window int, st state, k int, source float64, fields []float32) trip {
 	var h [][]float64
 	for l := range sh.L {

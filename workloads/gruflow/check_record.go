@@ -14,7 +14,7 @@ func (c *checker) readStored(b device.Buffer, at, n int) ([]float32, error) {
 	return c.read(b, at, n)
 }
 
-// stateRow reads a row of a layer's states at a level: before its time step, or with after = 1 after it.
+// stateRow reads a row of a layer's recorded states at a level: before the row's time step, or after it with after = 1.
 func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
 	sh := c.s.shape
 	slot := level % c.s.rec.every
@@ -29,7 +29,7 @@ func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.rec.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
 }
 
-// checkCells compares a layer's new states and recorded gates at a level.
+// checkCells compares a layer's new states and recorded gates at one level with the formula.
 func (c *checker) checkCells(g *group) error {
 	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
 	p := s.params.layers[l]
@@ -120,7 +120,7 @@ func (c *checker) levelDown(g *group) error {
 	return nil
 }
 
-// recomputeState recomputes a carrier's state after a level's last time step from the record.
+// recomputeState recomputes, from the record, a carrier's state after the last time step of a level.
 func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	s, sh := c.s, c.s.shape
 	row := (sh.T-1)*sh.B + k

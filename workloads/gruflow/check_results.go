@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkMetrics compares each metric with a sum over the device's arrays, relative to the metric's own size.
+// checkMetrics compares each metric with a float64 sum over the device's arrays. The error is relative to the metric's
+// own size.
 func (c *checker) checkMetrics() error {
 	s, sh := c.s, c.s.shape
 	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
@@ -57,11 +58,12 @@ func (c *checker) copyBack() error {
 	return nil
 }
 
-// Of the buffers that checkGraph compares, the first carriersKept hold carriers.
+// carriersKept is the number of buffers with the carriers, which are the first of those that checkGraph compares.
 const carriersKept = 5
 
-// checkGraph replays the step's graph from the same start and compares its results with the launches' checked
-// results. With deterministic=off the metrics, and in training the parameters, may differ in the last bits.
+// checkGraph replays the step's graph from the same start. It compares the results with those of the step's single
+// launches, which have been checked. With deterministic=off the metrics, and in training the parameters, may differ in
+// the last bits.
 func (c *checker) checkGraph() error {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
 	results := func() (out [][]float32, err error) {
@@ -129,7 +131,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		case stGRU, stRecompute, stFlowBack, stGRUBack, stGrads:
 			tol = c.s.prec.tolerance()
 		case stH2D, stWeights, stD2H, stGraph:
-			tol = 0 // equal bits
+			tol = 0 // the bits must be equal
 		}
 		out = append(out, loop.CheckOf(allStages()[st].Name, e.Relative(), tol, len(c.rows), all))
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// gatesChecked is the number of gates per layer whose weight gradients are compared: each is a sum over all rows.
+// gatesChecked is the number of gates per layer whose weight gradients are compared. Each weight gradient is a sum over
+// all rows.
 const gatesChecked = 3
 
 // levelCheck holds inputs of training stages, read before the stages ran.
@@ -17,8 +18,8 @@ type levelCheck struct {
 	gx, gh               []float32 // [T*B,3H]
 	before               [][]float32
 	saved                optim.Saved
-	cotangents           map[int][]float64 // of a checked row's new state
-	old                  map[int][]float64 // of a checked row's old state
+	cotangents           map[int][]float64 // of each checked row's new state
+	old                  map[int][]float64 // of each checked row's old state
 }
 
 func (c *checker) checkTrained(g *group) error {
@@ -66,7 +67,7 @@ func (c *checker) checkTrained(g *group) error {
 	return c.checkOptimizer(g)
 }
 
-// checkOptimizer compares the results of clipping or of the optimizer after the last part of its step.
+// checkOptimizer compares the results of clipping, or of the optimizer, after the last part of that stage.
 func (c *checker) checkOptimizer(g *group) error {
 	s := c.s
 	if !g.part.Last {
@@ -145,7 +146,7 @@ func (c *checker) readGates() (gx, gh []float32, err error) {
 	return gx, gh, err
 }
 
-// checkWeights compares the weights in the products' formats, bit for bit.
+// checkWeights compares the weights that a step converted to the products' formats, bit for bit.
 func (c *checker) checkWeights(l int) error {
 	u, h := c.s.rec.u, c.s.shape.H
 	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: carriers, and in training parameters and moments, pass from step to step.
+	// wholeSteps steps run in sequence: carriers pass from step to step, and in training also parameters and moments.
 	wholeSteps = 2
-	// wholeKinds is the number of different carriers in these steps; all others are copies. So a few float64 paths
-	// give the sums over all carriers, and even the new parameters.
+	// wholeKinds is the number of different carriers in these steps; all other carriers are copies of them. So a few
+	// float64 paths give the sums over all carriers, and even the new parameters.
 	wholeKinds = 5
 )
 
@@ -31,10 +31,10 @@ type wholeStep struct {
 	sources []float32
 	fields  [wholeSteps][]float32 // a step's inputs: [window,T,B,I] of every micro-batch
 
-	at      []carrier     // by kind
+	at      []carrier     // the different carriers, indexed by kind
 	h       [][][]float64 // by kind: the states [L][H]
 	p       params
-	ref     *optim.Reference // parameters in the optimizer's order
+	ref     *optim.Reference // parameters and moments in the optimizer's order
 	levels  [][]tripLevel    // of the last window, by kind
 	loss    float64
 	rows    [wholeParts]op.ItemErrors
@@ -42,7 +42,7 @@ type wholeStep struct {
 	scalars op.ErrorNorm
 }
 
-// Compared values of a carrier, each relative to its own size.
+// Values of a carrier that are compared, each relative to its own size.
 const (
 	wholeHidden = iota
 	wholeEnergy
@@ -78,15 +78,16 @@ func (s *session) checkWholeSteps(ctx context.Context) (out []gpuprof.Check, err
 	return w.resultChecks(), nil
 }
 
-// kind returns the kind of carrier k, a copy of one of the first wholeKinds carriers.
+// kind returns the index of the carrier of which carrier k is a copy.
 func (w *wholeStep) kind(k int) int { return k % w.kinds() }
 func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 
-// beginSteps makes the few kinds of carriers and inputs, and puts them at the start of the steps.
+// beginSteps draws the few different carriers and their inputs, makes all other carriers copies of them, and uploads
+// the result as the start of the steps.
 func (w *wholeStep) beginSteps() error {
 	s, sh := w.s, w.s.shape
 	w.start, w.sources = drawState(sh, s.seed), drawSources(sh, s.seed)
-	// Kind 0 leaves in the first step, kind 3 in the second.
+	// The carriers of kind 0 leave in the first step, those of kind 3 in the second.
 	levels := []int{sh.D - 1, 0, sh.D / 2, max(sh.D-2, 0), 1 % sh.D}
 	for k := range sh.B {
 		from := w.kind(k)
@@ -313,7 +314,7 @@ func (w *wholeStep) checkCarriers() error {
 	return nil
 }
 
-// tolerance applies to all results except the change of the parameters.
+// tolerance is the largest error of all results but the change of the parameters.
 func (w *wholeStep) tolerance() float64 {
 	if w.s.train != nil {
 		return max(chainBound, w.s.prec.tolerance())

@@ -21,11 +21,11 @@ var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject",
 // H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
 var flowKernel = device.Typed[gruFlowArgs](device.Kernel{Name: "gru_flow", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// moveKernel does the same from a projection p [B,outputs] that a matrix product computed.
+// moveKernel moves the carriers like flowKernel, but from a projection p [B,outputs] that a matrix product computed.
 var moveKernel = device.Typed[gruMoveArgs](device.Kernel{Name: "gru_move", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128})
 
-// Columns of path, which the backward pass of a level reads for each carrier: its energy before the level, the share
-// that it deposited, and both tanh of its drift.
+// Columns of path, which holds for each carrier what the backward pass of a level reads: the energy before the level,
+// the share that it deposited, and the tanh of both components of its drift.
 const (
 	pathEnergy = iota
 	pathShare
@@ -35,19 +35,19 @@ const (
 )
 
 // flowBackKernel moves every carrier back up by one level; refFlowBack is the formula. de [B] and dplace [B,2] are
-// the cotangents of energy and place: after the level on entry, before the level on return. ddose [D+1] holds the
+// cotangents of energy and place: on entry of those after the move, on return of those before it. ddose [D+1] holds the
 // cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes the cotangents dp
-// [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level holds the carriers' current
-// levels, which is ago levels after this one. One item is one carrier.
+// [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level [B] holds the carriers'
+// present levels; this kernel undoes the move that was made ago levels earlier. One item is one carrier.
 var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// lossKernel computes refLoss and the initial cotangents of the backward pass. From the metrics of all levels
-// [levels,width], whose doses begin at column fixed, and place [B,2] it computes ddose [D+1], dplace [B,2], de [B]
-// (zero) and the terms losses [D+B], which are then summed. Arguments: metrics, target [D], place, ddose, dplace, de,
-// losses, n, D, levels, width, fixed, kappa. One item is one term.
+// lossKernel computes refLoss and the cotangents from which the backward pass starts. It reads place [B,2] and the
+// metrics of all levels [levels,width], whose doses begin at column fixed. It writes ddose [D+1], dplace [B,2], de [B]
+// (zero) and the terms losses [D+B] of the loss, which a later launch sums. Arguments: metrics, target [D], place,
+// ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. One item is one term.
 var lossKernel = device.Typed[gruLossArgs](device.Kernel{Name: "gru_loss", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
-// flowBackCost counts 24 flops per carrier, and the cotangent of the state.
+// flowBackCost counts 24 flops per carrier, and two per weight of the projection for the cotangent of the state.
 func flowBackCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: 24*b + 2*outputs*b*h, BytesRead: 4 * (outputs*h + (pathWords+1+3)*b + int64(s.D) + 1), BytesWritten: 4 * (b*h + (outputs+3)*b)}
@@ -65,7 +65,8 @@ func injectCost(n int) gpuprof.Cost {
 // Flops of one carrier's update: a sigmoid, two tanh, and their sums.
 const moveFlops = 4 + 2 + 2*(2+2)
 
-// moveCost assumes the mean: each D-th carrier clears its state.
+// moveCost returns the cost of moving all carriers by one level. It assumes the mean case, that one carrier in D clears
+// its state.
 func moveCost(s shape) gpuprof.Cost {
 	b := int64(s.B)
 	cleared := int64(s.L) * int64(s.H) * b / int64(s.D)

@@ -13,7 +13,7 @@ func injectHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// crew is the number of carriers moved together, so that sigmoids and tanhs run in vectors.
+// crew is the number of carriers that the host moves together, so that sigmoids and tanhs run in vectors.
 const crew = 32
 
 func flowHost(args *device.Args, lo, hi int) {
@@ -64,7 +64,8 @@ type fleet struct {
 	keeps                               bool // write path, for a backward pass
 }
 
-// moveCarriers moves size carriers, from first on, one level down by refFlow. p has their projections [outputs,size].
+// moveCarriers moves size carriers, from carrier first on, one level down by refFlow. p holds their projections
+// [outputs,size].
 func (f *fleet) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]
 	sigmoidAll(share)

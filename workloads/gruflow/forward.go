@@ -19,7 +19,8 @@ type ForwardConfig struct {
 	Impl, Precision string
 }
 
-// Forward is a GRU without carriers. Vectors are checked with it, and benchmarks compare it with other programs.
+// Forward is a GRU without carriers' moves. It computes the cases of vectors files, and benchmarks compare it with
+// other programs.
 type Forward struct {
 	*program
 	net    *gru

@@ -15,7 +15,8 @@ var gemmPTX string
 //	a [rows,K], w [K,N], bias [N] -> out [rows,N]
 //
 // Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision. aAt is the offset of a in elements; a and w have
-// 16 bits in bf16 and fp16. One item is tile rows by gemmPanel columns; items of the same rows are adjacent.
+// 16 bits in bf16 and fp16. One item has gemmPanel columns and as many rows as the argument tile; items of the same
+// rows are adjacent.
 var gemmKernel = device.Typed[gruGemmArgs](device.Kernel{Name: "gru_gemm", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 
 // The vendor's product without a bias. A device has these routines if its facts name the library. They have no PTX,
@@ -24,8 +25,8 @@ var vendorKernels = [...]*device.Kernel{
 	fp32: device.LibraryProduct("fp32"), tf32: device.LibraryProduct("tf32"), bf16: device.LibraryProduct("bf16"), fp16: device.LibraryProduct("fp16"),
 }
 
-// gemmPanel is the number of columns of an item: as many as 256 GPU threads hold in registers, and a multiple of the
-// host's vector width.
+// gemmPanel is the number of columns of an item. That is as many as 256 GPU threads hold in registers, and a multiple
+// of the host's vector width.
 const gemmPanel = 64
 
 func gemmItems(rows, n, tile int) int {
@@ -44,8 +45,8 @@ func vendorCost(rows, k, n int, p precision) gpuprof.Cost {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// tiles are the possible rows of an item. More rows reuse the packed panel of w more often; fewer rows give more
-// items to distribute.
+// tiles are the possible numbers of rows of an item. More rows reuse the packed panel of w more often; fewer rows give
+// more items to distribute.
 var tiles = [...]int{64, 128, 256, 512}
 
 // pickTile returns the largest tile with which each core still gets itemsPerCore items.

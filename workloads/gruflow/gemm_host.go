@@ -24,24 +24,25 @@ func gemmHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// wideRows computes rows of len(bias) columns in float32; w and out have n columns.
+// wideRows computes rows of a product in float32, for len(bias) of its n columns; w and out begin at the first of
+// these.
 func wideRows(left, w, bias, out []float32, rows, k, n int) {
 	vec.GemmBias(rows, len(bias), k, 1, left, k, w, n, bias, out, n)
 }
 
-// Size of the piece whose 16-bit operands are widened at a time: it fits a first-level cache.
+// Size of the piece whose 16-bit operands are converted to float32 at a time: it fits a first-level cache.
 const (
 	narrowSide  = 64
 	narrowInner = 128
 )
 
-// widened is one thread's memory for widened operands. It is not on the stack because the product's fallback on other
-// processors makes its arguments escape.
+// widened is one thread's memory for operands converted to float32. It is not on the stack, because the product's
+// fallback on other processors makes its arguments escape.
 type widened struct {
 	a, b [narrowSide * narrowInner]float32
 }
 
-// spare keeps this memory between calls: one for each thread that ran at the same time.
+// spare keeps widened memory between calls: as many as threads ran at the same time.
 var spare = make(chan *widened, 1024)
 
 func takeWidened() *widened {
@@ -60,7 +61,7 @@ func (w *widened) giveBack() {
 	}
 }
 
-// narrowRows is wideRows for 16-bit operands, which it widens piece by piece; sums are float32.
+// narrowRows is wideRows for 16-bit operands, which it converts to float32 piece by piece; sums are float32.
 func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n int) {
 	space := takeWidened()
 	a, b := space.a[:], space.b[:]

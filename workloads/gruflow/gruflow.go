@@ -3,6 +3,12 @@
 // step runs a multi-layer GRU over all carriers, lets each carrier deposit a share of its energy and move down by one
 // level, and reduces the results to a few numbers.
 //
+// The nouns of the code: a carrier is one row of the batch, with an energy, a place in the plane, a level and a hidden
+// state in every layer. A level is one of D depths; after T time steps of the GRU every carrier moves down by one
+// level. A window is the number of levels that a step with pass=train runs forward and then backward. A recording, or
+// tape, holds the states and gates of a window that the backward pass reads. A carrier's record is its row of the
+// result [B,outputs].
+//
 // Read top down: model.go defines the computation, memory.go counts the allocations of session.go, program.go and
 // layers.go bind launches, step.go is the timed step, check.go compares with the float64 formulas of reference.go. A
 // kernel is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
@@ -93,8 +99,8 @@ func productStages() []string { return []string{"gru", "recompute", "gru_bwd", "
 
 func scaling(k workloads.Knob) workloads.Knob { k.Scales = true; return k.AsModel() }
 
-// fusedShare is a fused cell's traffic per unit, 8 words, relative to the plain cell's 27: it reads two sums for each
-// of three gates and the state, and writes the state.
+// fusedShare is the number of words that a unit of the fused cell moves, 8, relative to 27 for the plain cell. The
+// fused cell reads two sums for each of three gates and the state, and writes the state.
 const fusedShare = 8. / 27
 
 func implKnob() workloads.Knob {
@@ -116,7 +122,7 @@ func implKnob() workloads.Knob {
 	return k
 }
 
-// fillKnob returns the knob fill: every scratch block is filled with NaN when taken.
+// fillKnob returns the knob fill, with which every block of scratch memory is filled with NaN when it is taken.
 func fillKnob() workloads.Knob {
 	k := workloads.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
 	k.Acts = []string{"gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "graph"}
@@ -165,8 +171,8 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// chooseImpl returns the GRU implementation for impl on a device. auto excludes cuDNN's GRU where the settings ask
-// for a search over our own tiles or for cuBLAS's products.
+// chooseImpl returns the GRU implementation for the knob impl on a device. With auto it does not choose cuDNN's GRU if
+// the settings ask for a search over our own tiles or for cuBLAS's products.
 func chooseImpl(d device.Info, set gpuprof.Settings) string {
 	impl := set["impl"]
 	if impl != implAuto {

@@ -10,15 +10,15 @@ import (
 // precision: wi [K,3H], wh [H,3H].
 type layerBuffers struct{ wi, wh, bi, bh device.Buffer }
 
-// gru binds a multi-layer GRU: PyTorch's layers over x, with the state h [L,B,H] updated in place. With more than one
-// time step each layer has an output sequence [T,B,H].
+// gru binds a multi-layer GRU: PyTorch's layers over the input x, with the state h [L,B,H] updated in place. With more
+// than one time step each layer has an output sequence [T,B,H].
 type gru struct {
 	*program
 	s      shape
 	impl   string
 	prec   precision
 	cores  int
-	tile   int  // rows of a product's item; 0 chooses by size
+	tile   int  // rows of a product's item; 0: pickTile chooses by the size
 	vendor bool // the vendor's library computes the products
 	layers []layerBuffers
 	h      device.Buffer
@@ -38,7 +38,8 @@ func (in source) movingArg(bytes int64) moving {
 	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
 }
 
-// bindLayers binds all layers, one group each, or one group for the library's. x is the input [T,B,I].
+// bindLayers binds all layers and returns their groups: one per layer, or a single one if a vendor library computes the
+// layers. x is the input [T,B,I].
 func (g *gru) bindLayers(x device.Buffer) []group {
 	if g.lib != nil {
 		return []group{g.libraryGroup(x)}
@@ -72,8 +73,8 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 	return out
 }
 
-// layerMinimum returns a layer's arithmetic, and the weights and state that it must move. Data between layers may
-// stay on the chip.
+// layerMinimum returns a layer's arithmetic, and the weights and state that it must move. It counts no data between
+// layers, which may stay on the chip.
 func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	s := g.s
 	k, h, rows := int64(s.inputWidth(l)), int64(s.H), int64(s.T)*int64(s.B)
@@ -144,7 +145,7 @@ func (g *gru) round(in source, out any, n int) launch {
 	})
 }
 
-// bindGemm binds a product: our own, which adds the bias, or the vendor's, which does not.
+// bindGemm binds a product: our own kernel, which adds the bias, or the vendor's, which does not.
 func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
 		return g.launch(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{
@@ -214,7 +215,8 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	}
 }
 
-// addBiases adds, in separate launches, the biases that the vendor's products omit: one row for all rows of gx or gh.
+// addBiases adds, in separate launches, the biases that the vendor's products omit: the same row to all rows of gx or
+// gh.
 func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 	wide, b := g.s.gates(), g.layers[l]
 	add := func(to scratchRef, rows int, bias device.Buffer) launch {

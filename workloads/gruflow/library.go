@@ -8,7 +8,7 @@ import (
 )
 
 // library is a vendor's GRU (cuDNN): all layers and time steps in one call. It reads the state from one buffer and
-// writes it to another; x [T,B,I] is bound with the groups. With bf16 and fp16 all its buffers have 16 bits, and
+// writes it to another; bindLayers gets the input x [T,B,I]. With bf16 and fp16 all its buffers have 16 bits, and
 // kernels convert the input and the output.
 type library struct {
 	weights device.Buffer // of the size that GRUMaker requires
@@ -20,7 +20,8 @@ type library struct {
 	name              string
 }
 
-// newLibrary allocates the library's buffers except x and h. The precision is the width of the stored values.
+// newLibrary allocates the library's buffers except x and h. The precision called name is the width of the stored
+// values.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
@@ -41,7 +42,8 @@ func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shap
 	return lib
 }
 
-// sibling returns the library for the opposite direction between the two state buffers; it shares all other buffers.
+// sibling returns the library for the opposite direction between the two state buffers: its calls read the state from
+// the given buffer. It shares all other buffers.
 func (l *library) sibling(from device.Buffer) *library {
 	c := *l
 	c.from = from

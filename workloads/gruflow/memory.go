@@ -32,7 +32,7 @@ func (s *session) stateWords() int64 {
 	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
 }
 
-// scratchWords returns an upper bound of the scratch memory that is in use at the same time.
+// scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
 func (s *session) scratchWords() int64 {
 	sh := s.shape
 	if s.train != nil {
@@ -57,9 +57,9 @@ func (s *session) scratchWords() int64 {
 	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 }
 
-// reservedWords returns an upper bound, in bytes, of the pool's reservation for words of scratch memory. Requests up
-// to 1 MiB share segments of 2 MiB, those up to 10 MiB segments of 20 MiB. Larger ones, up to eight at a time in a
-// step, are rounded up to 2 MiB.
+// reservedWords returns an upper bound, in bytes, of the memory that the pool reserves for this many four-byte words of
+// scratch memory. Requests up to 1 MiB share segments of 2 MiB, those up to 10 MiB segments of 20 MiB. Larger ones, up
+// to eight at a time in a step, are rounded up to 2 MiB.
 func reservedWords(words int64) int64 {
 	const mib = 1 << 20
 	if 4*words <= mib {
@@ -68,7 +68,8 @@ func reservedWords(words int64) int64 {
 	return 4*words + (2+20+8*2)*mib
 }
 
-// weightWords returns the words of the stored parameters, in training with all additional memory.
+// weightWords returns the number of four-byte words of the stored parameters, and in training also of all memory that
+// training adds.
 func (s *session) weightWords() int64 {
 	if s.train != nil {
 		return outputs*int64(s.shape.H+1) + s.train.memoryWords(s.mem.Dev.Info().Kind)
@@ -79,7 +80,8 @@ func (s *session) weightWords() int64 {
 	return s.parameterWords()
 }
 
-// libraryWords returns the additional words of impl=cudnn; cuDNN's own workspace is unknown before it is queried.
+// libraryWords returns the number of four-byte words that impl=cudnn adds; cuDNN's own workspace is unknown before it
+// is queried.
 func (s *session) libraryWords() int64 {
 	if s.impl != implCuDNN {
 		return 0

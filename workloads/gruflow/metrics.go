@@ -10,12 +10,13 @@ import (
 //go:embed metrics.ptx.zst
 var metricsPTX string
 
-// Metrics are reduced in one of two ways; refMetrics defines the result.
+// The kernels reduce a step's results to its metrics in one of two ways; refMetrics defines the result.
 //
-// With deterministic=on: sumKernel reduces metricBlock carriers to one row of partial [blocks,M], finalKernel adds
+// With deterministic=on, sumKernel reduces metricBlock carriers to one row of partial [blocks,M], and finalKernel adds
 // the rows. The result has the same bits for any number of threads.
 //
-// With deterministic=off: raceKernel adds atomically to metrics [M], which must be zero, in the order of arrival.
+// With deterministic=off, raceKernel adds atomically to metrics [M], which must be zero before, in the order of
+// arrival.
 var (
 	// Arguments: records [B,outputs], level [B], h [L,B,H], partial, n, B, H,
 	// D, hAt. One item is one block of carriers.
@@ -32,7 +33,7 @@ var (
 // bits.
 const metricBlock = 64
 
-// sumCost returns the cost of reducing the carriers, except the writes.
+// sumCost returns the cost of reducing the carriers' results to metrics, without the writes.
 func sumCost(s shape) gpuprof.Cost {
 	b, h := int64(s.B), int64(s.H)
 	return gpuprof.Cost{Flops: b*2*h + 10*b, BytesRead: 4 * (b*h + (outputs+1)*b)}

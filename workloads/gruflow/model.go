@@ -42,7 +42,7 @@ const (
 	outY
 )
 
-// Metrics of a step: fixed values, then the dose of every level.
+// Metrics of a step: metFixed values, then the dose (the sum of deposits) of every level.
 const (
 	metDeposited = iota // sum of deposits
 	metCarried          // energy of the carriers that stay
@@ -77,7 +77,7 @@ type state struct {
 	place  []float32 // [B,2]
 }
 
-// depositBias is the logit of the usual share deposited at a level, 0.1.
+// depositBias is the logit of 0.1, the share of its energy that a carrier of a new model usually deposits at a level.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
 // drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H).
@@ -127,8 +127,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with a step's field, normal with unit variance. The device writes the energy to column
-// 0.
+// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance. The device writes the energy to
+// column 0.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

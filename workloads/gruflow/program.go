@@ -12,20 +12,22 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// program is a list of launches on one device. A group takes scratch memory for arguments from the pool when it runs.
+// program is a list of launches on one device. When a group of launches runs, it takes scratch memory for its arguments
+// from the pool.
 type program struct {
 	loop.Binder
 	stream   device.Stream
 	memory   *pool.Pool // pool of the scratch memory
 	segments *op.Segments
 	scratch  []scratchBlock
-	// fill fills every scratch block with NaN when taken; poison does it for a check, without counting the cost.
+	// fill fills every scratch block with NaN when it is taken. poison does the same for a check, and its cost is not
+	// counted.
 	fill, poison bool
 	filler       launch
 	// watch runs before every time step of a group, for a check; may be nil.
 	watch func(g *group, t int) error
-	// rings lists for a buffer all its instances of equal size, which windows use in turn. Every list has turns
-	// entries; turn is the current window's index. windows counts completed windows.
+	// rings maps a buffer to its instances of equal size, which successive windows use in turn. Every list has turns
+	// entries; turn is the index for the current window. windows counts completed windows.
 	rings                map[device.Buffer][]device.Buffer
 	turns, turn, windows int
 }
@@ -65,7 +67,7 @@ type launch struct {
 type moveArg struct {
 	arg int
 	moving
-	ring []device.Buffer // instances of the buffer by window; nil for a single one
+	ring []device.Buffer // the buffer's instances, one per window; nil if there is only one
 }
 
 type use struct {
@@ -78,10 +80,11 @@ type walkArg struct {
 	walking
 }
 
-// group is the work of one span of a stage: the launches in once, then each for every time step, lib, and after.
+// group is the work of one span of a stage: the launches in once, then those in each for every time step, then lib,
+// then those in after.
 type group struct {
 	stage, layer int
-	level, micro int         // in training: level of the window, and micro-batch
+	level, micro int         // in training: index of the level in the window, and of the micro-batch
 	add          bool        // adds to the existing gradients
 	part         *optim.Part // part of the optimizer's step
 	take, give   []scratchRef
@@ -107,8 +110,9 @@ func (p *program) reserve(what string, n int64) scratchRef {
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a scratchRef or moving is
-// passed as a device.Ref, and a walking as a device.Num. Buffers in a ring follow the window.
+// launch makes a launch of kern over n items. args may hold, in addition to what loop.Binder accepts, a scratchRef or a
+// moving as a device.Ref, and a walking as a device.Num. A buffer in a ring is replaced by the current window's
+// instance.
 func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
@@ -134,7 +138,7 @@ func (p *program) launch(kern *device.Kernel, n int, cost gpuprof.Cost, args any
 	return l
 }
 
-// moveInRing makes argument i a moving argument if its buffer is in a ring.
+// moveInRing makes argument i a moving argument, from byte at of its buffer on, if the buffer is in a ring.
 func (p *program) moveInRing(l *launch, i int, b device.Buffer, at int64) byte {
 	ring := p.rings[b]
 	if ring == nil {
@@ -151,8 +155,8 @@ func (p *program) current(b device.Buffer) device.Buffer {
 	return b
 }
 
-// run takes a group's scratch memory, enqueues its launches and returns the memory that no later group needs. It does
-// not wait, and with a warm pool it does not allocate.
+// run takes a group's scratch memory, enqueues its launches, and returns the memory that no later group needs. It does
+// not wait, and if the pool holds enough memory it does not allocate.
 func (p *program) run(g *group) error {
 	if p.turns > 1 {
 		p.turn = (p.windows + g.micro) % p.turns
@@ -195,7 +199,8 @@ func (p *program) run(g *group) error {
 	return nil
 }
 
-// acquire takes a scratch block. Enqueued launches may still use the same memory: all launches are on one stream.
+// acquire takes a scratch block from the pool. Enqueued launches may still use the same memory, which is safe because
+// all launches are on one stream.
 func (p *program) acquire(ref scratchRef) error {
 	b := &p.scratch[ref]
 	lent, err := p.memory.Take(b.bytes, 0, 0)

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// tapeSaved is the value of knob tape with which pass=forward records.
+// tapeSaved is the value of the knob tape with which pass=forward records activations.
 const tapeSaved = "saved"
 
-// maxWindows bounds the number of kept windows.
+// maxWindows is the largest number of windows whose record stays in memory.
 const maxWindows = 1024
 
 // tapeKnob returns the knob tape: whether pass=forward records activations although no backward pass follows.
@@ -22,7 +22,7 @@ func tapeKnob() workloads.Knob {
 	return k
 }
 
-// windowsKnob returns the knob windows_kept: the number of records that stay in memory after their step.
+// windowsKnob returns the knob windows_kept: the number of windows whose record stays in memory after their step.
 func windowsKnob() workloads.Knob {
 	k := workloads.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
 	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
@@ -57,12 +57,13 @@ func refuseRecording(set gpuprof.Settings) error {
 	return nil
 }
 
-// recording holds the recorded levels of the current step and of earlier ones.
+// recording holds the recorded levels of the current window, and of earlier ones. Without checkpoints it holds all
+// states and gates; with checkpoints only the state before each group of levels, from which these are recomputed.
 type recording struct {
 	u             *unroll
 	window, every int
-	states        []device.Buffer   // with checkpoints: the state [L,B,H] before each group of every levels
-	earlier       [][]device.Buffer // buffers of recordRequests for each further window
+	states        []device.Buffer   // with checkpoints: the state [L,B,H] before each group of "every" levels
+	earlier       [][]device.Buffer // for each further window: the buffers that recordRequests lists
 	path          device.Buffer     // [window,B,pathWords]
 	partial       scratchRef        // scratch memory of the metrics
 }
@@ -82,7 +83,8 @@ func newRecording(set gpuprof.Settings, net *gru) *recording {
 
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recordRequests lists the memory of one window's record: the states at checkpoints, or all states and gates.
+// recordRequests lists the memory that one window of levels needs for its backward pass: the states at checkpoints, or
+// all states and gates.
 func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {
@@ -97,7 +99,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory in addition to u's.
+// requests lists the device memory that the recording needs in addition to u's.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()
@@ -116,10 +118,12 @@ func (r *recording) bytes() (all, window int64) {
 	return int64(r.windows()) * window, window
 }
 
-// extraWords returns the words, in addition to the parameters, of a recording pass without a backward pass.
+// extraWords returns the number of four-byte words that a pass which only records allocates in addition to the
+// parameters.
 func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
-// takeTurns makes windows use several kept records in turn. Launches bound before keep using the first record.
+// takeTurns makes successive windows use the kept records in turn. Launches bound before this call keep using the first
+// record.
 func (s *session) takeTurns() {
 	r := s.rec
 	if len(r.earlier) == 0 {
@@ -135,7 +139,7 @@ func (s *session) takeTurns() {
 	}
 }
 
-// openRecording allocates the memory of a recording pass without a backward pass.
+// openRecording allocates the memory of a pass that records but does not go backward.
 func (s *session) openRecording() {
 	r := s.rec
 	r.u.openDown()

@@ -43,11 +43,11 @@ type carrier struct {
 	x, y   float64
 }
 
-// refFlow moves one carrier down by one level. Of its energy e the share sigma(p0) stays at the level, and the
-// carrier drifts by stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that
-// passes the last of depth levels leaves, and a carrier of energy source replaces it at the origin of level 0. leaves
-// is then true, and the hidden state becomes zero in all layers. record is the step's result for the carrier before
-// it is replaced.
+// refFlow moves one carrier down by one level. Of its energy e the share sigma(p0) stays at the level, and the carrier
+// drifts by stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that passes
+// the last of depth levels leaves; the result leaves is then true. A new carrier, whose energy is source, replaces it
+// at the origin of level 0, and the hidden state becomes zero in all layers. record is the step's result for the
+// carrier before it is replaced.
 func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source float64) (next carrier, record [outputs]float64, leaves bool) {
 	var p [outputs]float64
 	for o := range p {
@@ -68,7 +68,8 @@ func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source flo
 	return next, record, false
 }
 
-// refMetrics reduces records [B,outputs], levels after the step [B] and the top layer's state h [B,H] to the metrics.
+// refMetrics reduces the records [B,outputs], the levels after the step [B] and the top layer's state h [B,H] to the
+// metrics.
 func refMetrics(s shape, records []float32, levels []int32, h []float32) []float64 {
 	m := make([]float64, s.metrics())
 	for c, level := range levels {

@@ -40,7 +40,7 @@ func (p precision) String() string {
 	return [...]string{fp32: "fp32", tf32: "tf32", bf16: "bf16", fp16: "fp16"}[p]
 }
 
-// bytes returns the size of a rounded value.
+// bytes returns the number of bytes of a rounded value.
 func (p precision) bytes() int64 {
 	if p.isNarrow() {
 		return 2
@@ -58,7 +58,7 @@ func parsePrecision(name string) precision {
 	return map[string]precision{"tf32": tf32, "bf16": bf16, "fp16": fp16}[name]
 }
 
-// tolerance returns the largest relative error of a GRU layer against float64.
+// tolerance returns the largest relative error of a GRU layer against float64 that a check accepts.
 func (p precision) tolerance() float64 {
 	return [...]float64{fp32: 1e-5, tf32: 2e-3, bf16: 2e-2, fp16: 5e-3}[p]
 }
@@ -79,7 +79,7 @@ func (p precision) round(dst, src []float32) {
 	}
 }
 
-// roundBits rounds to a significand of drop fewer bits.
+// roundBits rounds each value to a significand that is shorter by drop bits.
 func roundBits(dst, src []float32, drop uint) {
 	half, mask := uint32(1)<<(drop-1)-1, uint32(1)<<drop-1
 	for i, v := range src {
@@ -92,14 +92,14 @@ func roundBits(dst, src []float32, drop uint) {
 	}
 }
 
-// Limits of fp16: the smallest normal number, and the smallest value that rounds to infinity.
+// Limits of fp16: halfNormal is the smallest normal number, the other the smallest value that rounds to infinity.
 const (
 	halfNormal   = 0x1p-14
 	halfOverflow = 65520
 )
 
-// roundHalf rounds to fp16. Its significand has 10 bits, subnormal numbers have fewer: adding and subtracting 0.75
-// rounds these to multiples of 2^-24.
+// roundHalf rounds v to fp16, whose significand has 10 bits. Subnormal numbers have fewer: adding and subtracting 0.75
+// rounds them to multiples of 2^-24.
 func roundHalf(v float32) float32 {
 	m := float32(math.Abs(float64(v)))
 	switch {

@@ -44,7 +44,7 @@ type session struct {
 	train   *training  // nil unless pass=train
 }
 
-// flowBuffers is the device memory that persists between steps.
+// flowBuffers is the device memory of carriers and projection, which persists between steps.
 type flowBuffers struct {
 	energy, level, place, source device.Buffer
 	proj, bias                   device.Buffer
@@ -89,9 +89,9 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// batchRotation returns the number of input batches through which a run rotates, so that no batch is in the cache:
-// five cache sizes over the bytes that a step touches, rounded up, plus one. The limit is 4,096: drawing more would
-// take minutes for a tiny step.
+// batchRotation returns the number of input batches through which a run rotates, so that no batch is still in the cache
+// when its turn comes. It is five cache sizes divided by the bytes that a step touches, rounded up, plus one. The limit
+// is 4,096: drawing more would take minutes for a tiny step.
 func (s *session) batchRotation(cache int64) int {
 	words := int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.I+s.shape.gates()) + s.parameterWords() + s.stateWords()
 	return min(1<<12, int(math.Ceil(5*float64(cache)/float64(4*words)))+1)
@@ -165,8 +165,8 @@ func (s *session) allocateDevice() {
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 }
 
-// allocateNet makes the GRU. A library's GRU reads the state from one buffer and writes it to another, so the two
-// slots pass the state back and forth.
+// allocateNet makes the GRU of each slot. A library's GRU reads the state from one buffer and writes it to another, so
+// the GRUs of the two slots pass the state back and forth.
 func (s *session) allocateNet() {
 	sh, info := s.shape, s.mem.Dev.Info()
 	state := func() device.Buffer {
@@ -220,7 +220,7 @@ func (s *session) drawBatches() {
 	}
 }
 
-// restoreStart restores the carriers' initial state, and in training the parameters.
+// restoreStart restores the carriers' initial state, and in training also the initial parameters.
 func (s *session) restoreStart() error {
 	st := drawState(s.shape, s.seed)
 	for _, part := range []struct {

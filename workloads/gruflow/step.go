@@ -95,7 +95,7 @@ func (s *session) compute(k int, p workloads.Probe) error {
 	return nil
 }
 
-// readDecision reads the value with which the host decides how the optimizer's step continues after a part.
+// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
 func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
 	if part == nil { // not a part of an optimizer step
 		return nil
@@ -112,7 +112,7 @@ func (s *session) readLoss(i int, p workloads.Probe) error {
 	return err
 }
 
-// lastRead returns the stage after which the metrics are complete.
+// lastRead returns the index of the stage after which the metrics are complete.
 func (s *session) lastRead() int {
 	if s.train != nil {
 		return stLoss

@@ -16,7 +16,7 @@ type tensor struct {
 	data  []float64
 }
 
-// maxRank bounds the nesting; a GRU's arrays have three axes.
+// maxRank is the deepest nesting of arrays that is accepted; a GRU's arrays have three axes.
 const maxRank = 8
 
 // UnmarshalJSON implements json.Unmarshaler. It reads token by token, to reject other values and ragged rows
@@ -84,7 +84,8 @@ func (t *tensor) setAxes(axes int) {
 	}
 }
 
-// close returns an error where a finished array is longer or shorter than its siblings.
+// close returns an error if the array that has just ended is longer or shorter than the arrays next to it. count holds
+// the number of values so far in each open array.
 func (t *tensor) close(count []int) error {
 	axis, n := len(count)-1, count[len(count)-1]
 	t.setAxes(len(count))

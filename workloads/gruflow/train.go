@@ -20,7 +20,7 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow bounds the levels of a step, as maxDepth bounds the levels of a carrier.
+// maxWindow is the largest number of levels of a step, and maxDepth the largest number of levels of a carrier.
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {
@@ -38,7 +38,7 @@ func trainKnobs() []workloads.Knob {
 	return append([]workloads.Knob{pass, window, checkpoint, tapeKnob(), windowsKnob()}, optim.Knobs()...)
 }
 
-// countKnob is a knob whose value is a word or a number from 1 to most.
+// countKnob returns a knob whose value is the given word or a number from 1 to most.
 func countKnob(name, doc, word string, most int) workloads.Knob {
 	return workloads.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
 		Parse: func(s string) (string, error) {
@@ -101,8 +101,9 @@ func refuseTraining(set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint returns the K with about the least memory: window/K states at checkpoints and five arrays for each
-// of K levels are least at K = sqrt(window/5).
+// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels. There are
+// window/K states at checkpoints, and five arrays for each of K recorded levels; their sum is least at K =
+// sqrt(window/5).
 func leastCheckpoint(window int) int {
 	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
 }
@@ -141,7 +142,7 @@ func (t *training) outerShapes() [][2]int {
 	return append(t.u.outerShapes(), [2]int{outputs, t.u.net.s.H})
 }
 
-// memoryWords returns the words that opening and binding allocate; see requests.
+// memoryWords returns the number of four-byte words that opening and binding allocate; see requests.
 func (t *training) memoryWords(kind string) int64 {
 	s := t.u.net.s
 	var sizes []int

@@ -55,27 +55,28 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	return all
 }
 
-// lastLevel returns the last level that is recorded together with level j.
+// lastLevel returns the last level that is recorded together with level j, before the next checkpoint.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns level j's input, the slot of its record, and the number of levels after it.
+// levelInput returns level j's input x, the slot of unroll in which the level is recorded, and ago, the number of
+// levels after it.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
 }
 
-// runningState returns layer l of a state [L,B,H].
+// runningState returns the part of a state [L,B,H] that belongs to layer l.
 func (s *session) runningState(state device.Buffer, l int) loop.View {
 	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
 }
 
-// beginLaunches returns the launches before the first recorded level.
+// beginLaunches returns the launches that copy the state before the first recorded level to the record.
 func (s *session) beginLaunches(state device.Buffer) []launch {
 	return s.rec.u.beginLaunches(loop.View{Buf: state})
 }
 
-// levelDown returns the forward groups of level j. Within a run of recorded levels the state is in the record;
-// between runs it is in s.net.h.
+// levelDown returns the forward groups of level j. Between two levels that are recorded together the state is in the
+// record; otherwise it is in s.net.h.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.levelInput(sl, micro, j)
@@ -126,7 +127,8 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear the first layers' states of carriers that left ago levels earlier.
+// leavingLaunches returns launches that clear the states of carriers that left ago levels earlier, in as many of the
+// first layers as the parameter layers.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
@@ -134,8 +136,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain recomputes the record of the levels up to j from the checkpoint before them. The checkpoint then serves
-// as the running state: no later work reads it.
+// levelsAgain returns the groups that recompute the record of the levels up to j from the checkpoint before them. They
+// use the checkpoint's memory for the running state, because no later work reads the checkpoint.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
@@ -178,7 +180,7 @@ func (t *training) close() (err error) {
 	return err
 }
 
-// lossGroup computes the loss and the cotangents from which the backward pass starts.
+// lossGroup returns the group that computes the loss and the cotangents from which the backward pass starts.
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
@@ -187,7 +189,7 @@ func (s *session) lossGroup(micro int) group {
 		losses: t.losses, n: n, D: sh.D, levels: t.window, width: sh.metrics(), fixed: metFixed,
 		kappa: float32(lossKappa),
 	})}
-	for l := range sh.L { // no cotangent arrives from beyond the last level
+	for l := range sh.L { // after the last level no cotangent of the states arrives
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
 			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), gruFillArgs{
 				out: b, n: sh.B * sh.H, value: float32(0),
@@ -233,7 +235,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	return all
 }
 
-// projectionGrads sums the gradients of the projection over the carriers of a level.
+// projectionGrads returns the group that sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
 	u, n := t.u, sh.B*sh.H

@@ -2,7 +2,7 @@ package gruflow
 
 import "math"
 
-// lossKappa is the weight of the carriers' places in the loss.
+// lossKappa is the weight of the places' term in the loss.
 const lossKappa = 0.3
 
 // refLoss is the training loss in float64:
@@ -27,10 +27,10 @@ func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float
 // carrierBack holds the cotangents of a carrier's energy and place.
 type carrierBack struct{ energy, x, y float64 }
 
-// refFlowBack moves one carrier back up by one level in float64. after is the cotangent of the carrier after the
-// level, deposit the cotangent of its deposit. For a carrier that leaves, after is ignored: it belongs to the carrier
-// that replaced it. h is the top layer's state before the level cleared it. The function returns the cotangents of
-// the carrier before the level and of h, and adds to the projection's gradients:
+// refFlowBack moves one carrier back up by one level in float64. after is the cotangent of the carrier after the level,
+// deposit the cotangent of its deposit. If leaves is set, after is ignored: it belongs to the carrier that replaced
+// this one. h is the top layer's state before the level cleared it. The function returns the cotangents of the carrier
+// before the level and of h, and adds to the projection's gradients:
 //
 //	dp0 = (dq - de1) e d(1-d), de = dq d + de1 (1-d), dp12 = s dplace (1 - tanh^2)
 //	dh = W^T dp, dW += dp h^T, db += dp
@@ -62,7 +62,7 @@ func refFlowBack(c carrier, h []float64, proj, bias []float32, after carrierBack
 	return carrierBack{energy: deposit*d + after.energy*(1-d), x: after.x, y: after.y}, dh
 }
 
-// trip is a carrier's path through a window in float64, for the forward and the backward pass.
+// trip is a carrier's path through a window in float64: the values of the forward pass that the backward pass needs.
 type trip struct {
 	s      shape
 	p      params
@@ -81,7 +81,8 @@ type tripLevel struct {
 	h      [][][]float64 // [L][T+1][H]
 }
 
-// refTrip computes the forward path. field returns the input [I] of a time step at a level, without the energy.
+// refTrip computes the forward path of carrier c. The argument field returns the input [I] of a time step at a level,
+// without the energy.
 func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source float64, field func(level, t int) []float32) trip {
 	r := trip{s: s, p: p, end: c}
 	for j := range window {
@@ -132,8 +133,9 @@ func newTrainGrads(s shape) trainGrads {
 	return g
 }
 
-// propagate runs the backward pass from the cotangents of the doses [D] and of the final place. It adds to the
-// gradients, and returns the cotangents of the initial carrier and of its initial states [L][H].
+// propagate runs the backward pass along the path. It starts from ddose, the cotangents of the doses [D], and from
+// after, that of the final carrier. It adds to the gradients in to, and returns the cotangents of the initial carrier
+// and of its initial states [L][H].
 func (r trip) propagate(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
 	s := r.s
 	dh := make([][]float64, s.L)

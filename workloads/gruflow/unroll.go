@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// request is a block of device memory in words of four bytes, to be allocated or only counted.
+// request is a block of device memory, in four-byte words, that is either allocated or only counted.
 type request struct {
 	what  string
 	words int64
@@ -26,7 +26,7 @@ func wordsOf(list []request) (n int64) {
 	return n
 }
 
-// unroll is a GRU with back-propagation through time. For each of some levels, in a slot of its own, it records r, z,
+// unroll is a GRU with back-propagation through time. It has a slot for each of some levels, in which it records r, z,
 // n, u and the state of every layer and time step.
 type unroll struct {
 	net    *gru // its layers' weights are transposed for the forward products
@@ -40,15 +40,16 @@ type unroll struct {
 	dx                                                 [2]scratchRef
 }
 
-// unrolled is one layer: parameters in PyTorch's shapes, gradients, weights in the format of the backward products,
-// the record, and the two parts dh and chain of the cotangent of its state [B,H].
+// unrolled is one layer: parameters (p) and gradients (g) in PyTorch's shapes, weights in the format of the backward
+// products (back), the record, and dh and chain, which add up to the cotangent of the layer's state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
 	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
 	dh, chain    device.Buffer
 }
 
-// newUnroll plans a GRU with net's shape, precision and kind of products.
+// newUnroll plans a GRU with net's shape, precision and kind of products that records as many levels as there are
+// slots.
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
@@ -92,7 +93,7 @@ func (u *unroll) recordRequests(l int) []request {
 	return []request{{"states", p.words((steps + 1) * cells), &b.states}, {"gates kept", p.words(steps * 4 * cells), &b.kept}}
 }
 
-// outerShapes returns the shapes of the weight gradients.
+// outerShapes returns the shapes of the weight gradients, which op.Outer computes.
 func (u *unroll) outerShapes() (all [][2]int) {
 	s := u.net.s
 	all = append(all, [2]int{s.gates(), s.H})
@@ -102,7 +103,7 @@ func (u *unroll) outerShapes() (all [][2]int) {
 	return all
 }
 
-// tableWords returns the words of op.Outer's tables for these shapes on a kind of device.
+// tableWords returns the total length, in 4-byte words, of op.Outer's tables for these shapes on a kind of device.
 func tableWords(kind string, shapes ...[2]int) (n int64) {
 	for _, s := range shapes {
 		n += int64(len(op.Outer{M: s[0], K: s[1]}.Table(kind)))
@@ -110,7 +111,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 	return n
 }
 
-// open allocates, and reserves the scratch memory.
+// open allocates the device memory, and reserves the scratch memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
 	allocateAll(mem, u.requests())
@@ -146,7 +147,7 @@ func (u *unroll) openDown() {
 	u.rounded, u.state = u.net.reserve("rounded operand", p.words(n*max(width, g))), u.net.reserve("rounded state", p.words(int64(s.B)*int64(s.H)))
 }
 
-// scratchWords bounds the scratch memory that is in use at the same time.
+// scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
 func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 	s, p := u.net.s, u.net.prec
 	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
@@ -191,19 +192,21 @@ func (u *unroll) weightGroup(l int) (gr group) {
 	return gr
 }
 
-// statesAt returns a slot's states of a layer from time step t on; index T is the slot's final state.
+// statesAt returns a layer's recorded states in a slot from time step t on; for t = T it returns the slot's final
+// state.
 func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
 	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
 }
 
-// gatesKept returns a slot's recorded gates from time step t on.
+// gatesKept returns a layer's recorded gates in a slot from time step t on.
 func (u *unroll) gatesKept(l, slot, t int) moving {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
 	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
 }
 
-// inputAt returns a layer's input [T,B,K] in a slot: x, or the states of the preceding layer. wide reports float32.
+// inputAt returns a layer's input [T,B,K] in a slot: x, or the states of the preceding layer. wide reports whether it
+// is float32.
 func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	if l == 0 {
 		return x, true
@@ -213,7 +216,8 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	return in, !u.net.prec.isNarrow()
 }
 
-// forwardGroup returns a layer's forward pass in a slot. h is the layer's float32 state, for 16-bit precisions.
+// forwardGroup returns the launches of a layer's forward pass in a slot. h is the layer's state in float32, which
+// 16-bit precisions need.
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
@@ -246,7 +250,7 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	return gr
 }
 
-// leaveLaunch clears a slot's final states of the carriers that left ago levels earlier.
+// leaveLaunch returns a launch that clears a slot's final states of the carriers that left ago levels earlier.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
 	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
@@ -263,7 +267,8 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	})
 }
 
-// beginLaunches returns launches that copy a state [L,B,H], in a 16-bit precision rounded, to the first slot's start.
+// beginLaunches returns launches that copy a state [L,B,H] to the start of the first slot, in a 16-bit precision
+// rounded.
 func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
@@ -277,8 +282,8 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	return all
 }
 
-// endLaunches returns launches that copy the states after a slot to h, which already holds them in a 16-bit
-// precision.
+// endLaunches returns launches that copy the states after a slot to h. In a 16-bit precision there are none, because h
+// already holds them.
 func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {

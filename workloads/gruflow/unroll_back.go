@@ -9,7 +9,7 @@ import (
 type wayBack struct {
 	slot, ago int
 	x         source        // the level's input [T,B,I]
-	level     device.Buffer // the carriers' current levels
+	level     device.Buffer // the carriers' present levels
 	dout      any           // cotangent of the layer's output, from step first on
 	first     int
 	energy    device.Buffer // destination of the first layer's input cotangent, column 0 only
@@ -17,13 +17,14 @@ type wayBack struct {
 	add       bool          // adds to the existing gradients
 }
 
-// layerBackward returns the backward pass of a layer at a level: first the chain over time steps and the input's
-// cotangent, then the gradients' sums over rows, which the chain does not need.
+// layerBackward returns the backward pass of a layer at one level as two groups. chain computes the cotangents over the
+// time steps and that of the input; grads then sums the gradients over rows, which chain does not need.
 func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
 	return u.chainGroup(l, w), u.gradsGroup(l, w)
 }
 
-// chainGroup takes the scratch memory of the gates' cotangents; gradsGroup releases it.
+// chainGroup returns the first group of layerBackward. It takes the scratch memory for the cotangents of the gates,
+// which gradsGroup releases.
 func (u *unroll) chainGroup(l int, w wayBack) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
@@ -67,7 +68,8 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	return gr
 }
 
-// chainMinimum counts two products, but in the first layer only the energy's column of the second.
+// chainMinimum returns the least cost of chainGroup. It counts two products, but for the first layer only the energy's
+// column of the second product.
 func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	s, p := u.net.s, u.net.prec
 	rows, h, g, e := int64(s.T)*int64(s.B), int64(s.H), int64(s.gates()), u.net.prec.bytes()
@@ -92,7 +94,7 @@ func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 	return c
 }
 
-// gradsGroup sums the gradients of a layer's parameters over the rows of a level.
+// gradsGroup returns the launches that sum the gradients of a layer's parameters over the rows of one level.
 func (u *unroll) gradsGroup(l int, w wayBack) group {
 	s, g := u.net.s, u.layers[l].g
 	rows, gates := s.T*s.B, s.gates()
@@ -122,8 +124,8 @@ func (u *unroll) gradsGroup(l int, w wayBack) group {
 	return gr
 }
 
-// addOuter appends one matrix's gradient, from gates [rows,3H] and x [rows,k], which it rounds as the forward product
-// did.
+// addOuter appends the launches for one matrix's gradient, from gates [rows,3H] and x [rows,k]. They round x as the
+// forward product did.
 func (u *unroll) addOuter(gr *group, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B

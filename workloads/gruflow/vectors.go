@@ -15,7 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// mostInCase bounds each size of a case, so that products of sizes fit 64 bits; no file holds arrays of this width.
+// mostInCase is the largest value of each size of a case, so that products of sizes fit 64 bits. No file holds arrays
+// of this width.
 const mostInCase = 1 << 20
 
 const kindGrad = "gru_grad"
@@ -39,7 +40,7 @@ type vectorCase struct {
 	gradients
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Weights may be fields of the case itself instead of in an object.
+// UnmarshalJSON implements json.Unmarshaler. A case may have its weights as fields of its own instead of in an object.
 func (c *vectorCase) UnmarshalJSON(b []byte) error {
 	type fields vectorCase
 	if err := json.Unmarshal(b, (*fields)(c)); err != nil {
@@ -71,7 +72,7 @@ func (Workload) CheckVectors(ctx context.Context, d device.Device, file []byte, 
 		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })
 }
 
-// run compares the case in float64, and in float32 on the device as the worst of all implementations.
+// run compares the case in float64, and in float32 on the device, where the result is the worst of all implementations.
 func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
 	case "gru", kindGrad:
@@ -115,7 +116,7 @@ func (c *vectorCase) run(d device.Device) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{wide, worst}, nil
 }
 
-// isSingle reports whether the vectors were computed in float32: every number is then exactly a float32.
+// isSingle reports whether another program computed the case in float32: every number is then exactly a float32.
 func (c *vectorCase) isSingle() bool {
 	arrays := []tensor{c.X, c.H0, c.Out, c.Hn, c.DOut, c.DHn, c.DX, c.DH0}
 	for _, named := range []map[string]tensor{c.Weights, c.Grads} {
@@ -222,7 +223,8 @@ func (c *vectorCase) checkShapes(s shape, lead []int) error {
 	return nil
 }
 
-// layersOf returns the parameters by PyTorch's names. A case in which no bias is given was made with bias=False.
+// layersOf returns the parameters of the layers, found by PyTorch's names. A case that gives no bias was made with
+// bias=False.
 func (c *vectorCase) layersOf(s shape) ([]layer64, error) {
 	biased := c.Bias == nil || *c.Bias
 	if c.Bias == nil {

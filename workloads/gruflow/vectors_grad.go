@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// gradTolerance32 is the tolerance of float32 gradients. They are longer chains of products than a forward pass, and
-// where a gate saturates 1-z has few correct digits.
+// gradTolerance32 is the tolerance of float32 gradients. They need longer chains of products than a forward pass, and
+// where a gate saturates, 1-z has few correct digits.
 const gradTolerance32 = 1e-5
 
 // gradients are the additional fields of a gru_grad case: the cotangents at the start of the backward pass, and the
@@ -76,7 +76,7 @@ func gradImpls(d device.Device) []string {
 
 type gradInput struct{ x, h0, dout, dhn []float64 }
 
-// checkGradShapes compares the gradients' shapes with the shapes of x, out and hn.
+// checkGradShapes compares the shapes of the gradients with the arguments, the shapes of x, out and hn.
 func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	if len(c.DOut.data) == 0 && len(c.DHn.data) == 0 {
 		return fmt.Errorf("neither dout nor dhn is given, so every gradient is zero")
@@ -99,7 +99,7 @@ func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	return nil
 }
 
-// worstOf returns the largest error over all gradients that the case gives.
+// worstOf returns the error of the worst of the gradients that the case gives.
 func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	pairs := []gradPair{{"dx", c.timeMajor(s, c.DX.data, s.I), g.dx}, {"dh0", c.DH0.data, g.dh0}}
 	byName := map[string][]float64{}

@@ -15,8 +15,8 @@ const (
 	actAbs
 )
 
-// parity is the effect of an activation on an odd scalar (a pseudoscalar): an odd function keeps it odd, an even
-// function makes it even, any other function is not equivariant on it.
+// parity is the effect of an activation on the parity of an odd scalar (a pseudoscalar): an odd function leaves it odd,
+// an even function makes it even. Any other function is not equivariant on odd scalars.
 type parity int8
 
 const (
@@ -33,7 +33,7 @@ type activation struct {
 	id          int
 	parity      parity
 	exact, e3nn float64
-	flops       int // per value; an exponential counts as one
+	flops       int // operations per value; an exponential counts as one
 }
 
 var activations = [...]activation{

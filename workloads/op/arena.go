@@ -19,7 +19,8 @@ type Arena struct {
 	staging device.Buffer // of Receive, nil before its first use
 }
 
-// Bytes allocates n bytes, at least four: an empty array still needs an address.
+// Bytes allocates n bytes, at least four, because an empty array also needs an address. what names the buffer in an
+// error.
 func (a *Arena) Bytes(what string, n int, p device.Place) device.Buffer {
 	if a.Err != nil {
 		return nil
@@ -53,7 +54,7 @@ func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer 
 	return dst
 }
 
-// Drop frees one buffer before Free; a nil buffer is ignored.
+// Drop frees the buffer b before Free frees the others; it ignores a nil buffer.
 func (a *Arena) Drop(b device.Buffer) error {
 	if b == nil {
 		return nil

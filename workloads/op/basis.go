@@ -81,8 +81,8 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	return k.finishBinding()
 }
 
-// edgeFlops counts the operations of one edge; an exponential, sine or root counts as one. Length: 6. Per function: 5
-// (Gaussian) or 3 (Bessel: recurrence and scale). Envelope: 11, and one product per function.
+// edgeFlops counts the operations of one edge; an exponential, sine or root counts as one. The length takes 6, each
+// function 5 (Gaussian) or 3 (Bessel, by a recurrence). An envelope takes 11 more, and one product per function.
 func (s Basis) edgeFlops() int {
 	n := 6
 	if s.Kind == "gaussian" {

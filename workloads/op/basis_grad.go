@@ -41,8 +41,8 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 	return k.finishBinding()
 }
 
-// gradFlops counts the operations of one edge: edgeFlops for the values, 5 per function for derivative and term of the
-// sum, and with an envelope 8 for u' and 3 per function.
+// gradFlops counts the operations of one edge: edgeFlops for the functions' values, then 5 per function for its
+// derivative and for adding it to the sum. An envelope takes 8 more for u', and 3 per function.
 func (s Basis) gradFlops() int {
 	n := s.edgeFlops() + 5*s.N
 	if s.Envelope {

@@ -17,7 +17,7 @@ func basisGradHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// slopes holds the parameters that the derivatives of all radial functions at one length r share.
+// slopes holds the parameters for the derivatives of all radial functions at one length r.
 type slopes struct {
 	kind     int
 	r, c     float64
@@ -33,7 +33,7 @@ func slopesOf(v []float32, kind int, envelope bool, cutoff float64) slopes {
 	return s
 }
 
-// sumSlopes returns sum_i db_i b_i'(r), without the envelope.
+// sumSlopes returns sum_i db_i (b_i u)'(r) with the envelope u.
 func (s slopes) sumSlopes(n int, db []float32) float64 {
 	if s.kind == basisGaussian {
 		return s.sumGaussian(n, db) / 1.12

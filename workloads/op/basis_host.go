@@ -38,8 +38,8 @@ func gaussianRow(row []float32, r, delta, scale float64) {
 	}
 }
 
-// besselRow computes sines by the recurrence sin(n t) = 2 cos t sin((n-1) t) - sin((n-2) t). Near r = 0 it writes the
-// limit, which is exact to float32: the next term is (n t)^2/6.
+// besselRow writes the Bessel functions at length r to row. It computes their sines by the recurrence sin(n t) = 2 cos
+// t sin((n-1) t) - sin((n-2) t). Near r = 0 it writes the limit, which is exact to float32: the next term is (n t)^2/6.
 func besselRow(row []float32, r, c, scale float64) {
 	t := math.Pi * r / c
 	scale *= math.Sqrt(2 / c)

@@ -25,8 +25,8 @@ func newBinder(dev device.Device, name string, capacity int) *binder {
 	return k
 }
 
-// failUsage records an ErrUsage for parameters or buffers that can never be bound. fix is the advice to the user; it
-// is empty if the cause is an error with its own fix.
+// failUsage records an ErrUsage for parameters or buffers that can never be bound. The argument fix is the advice to
+// the user; it is empty if args contains an error with its own fix.
 func (k *binder) failUsage(fix, format string, args ...any) {
 	if k.err == nil {
 		k.err = gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: %w", k.b.name, fmt.Errorf(format, args...)).WithFix("%s", fix)
@@ -45,8 +45,8 @@ func (k *binder) checkPositive(name string, v int) {
 	}
 }
 
-// checkBuffer checks that a buffer holds at least n elements of four bytes. n is 64 bits wide because rows times width
-// may exceed 32 bits; indices within one row do not.
+// checkBuffer checks that a buffer holds at least n elements of four bytes. n is 64 bits wide because the product of
+// rows and width may exceed 32 bits; an index within one row does not.
 func (k *binder) checkBuffer(name string, buf device.Buffer, n int64) {
 	switch {
 	case k.err != nil:
@@ -120,14 +120,15 @@ func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
 	return s.Sync()
 }
 
-// itemCount and edgeCount are placeholders in a launch's arguments for numbers that SetEdges fills in.
+// itemCount and edgeCount are placeholders in a launch's arguments: SetEdges replaces them by the numbers of items and
+// edges.
 type (
 	itemCount struct{}
 	edgeCount struct{}
 )
 
-// addLaunch appends a launch of kern. args has Buffers for Ref, ints, itemCount or edgeCount for Num, float32 for
-// Real.
+// addLaunch appends a launch of kern. The fields of args hold Buffers for parameters of type Ref, ints or the
+// placeholders itemCount and edgeCount for Num, and float32 for Real.
 func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	if k.err != nil {
 		return

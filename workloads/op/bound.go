@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// rate is a cost that grows linearly with the number of edges.
+// rate is a cost that grows linearly with the number of edges: fixed plus perEdge for each edge.
 type rate struct{ fixed, perEdge gpuprof.Cost }
 
 func (r rate) costFor(edges int) gpuprof.Cost {
@@ -33,7 +33,7 @@ type launch struct {
 	kernel  string
 	items   items
 	n       int
-	nArg    int // index of the argument that holds n, -1 for none
+	nArg    int // index of the argument that holds n, the number of items; -1 for none
 	edgeArg int // index of the argument that holds the number of edges, -1 for none
 	args    device.Args
 	cost    rate
@@ -47,13 +47,14 @@ type Bound struct {
 	output          device.Buffer // see Output
 	minimum         rate
 	edges, capacity int
-	overEdges       bool // some launch depends on the number of edges
+	overEdges       bool // the cost or the items of some launch depend on the number of edges
 }
 
 var _ device.Op = (*Bound)(nil)
 
-// SetEdges makes the next Enqueue process the first e edges of its buffers, without allocating. Before the first call
-// e is the capacity. Enqueue returns an error if e is outside 0..capacity. Operations over rows ignore SetEdges.
+// SetEdges makes the next Enqueue process the first e edges of the buffers, without allocating. Before the first call,
+// Enqueue processes edgeCap edges, the capacity given to Bind. Enqueue returns an error if e is outside 0..capacity.
+// SetEdges has no effect on operations over rows.
 func (b *Bound) SetEdges(e int) {
 	if b.overEdges {
 		b.setEdges(e)
@@ -112,8 +113,8 @@ func (b *Bound) Parts() []gpuprof.Part {
 	return parts
 }
 
-// Minimum returns a lower bound on the cost of any implementation at the current number of edges: its least
-// operations, every input read once, every output written once, one launch.
+// Minimum returns a lower bound on the cost of any implementation at the current number of edges: the least arithmetic,
+// one read of every input, one write of every output, one launch.
 func (b *Bound) Minimum() gpuprof.Cost {
 	c := b.minimum.costFor(b.edges)
 	c.Launches = 1

@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Candidates returns the launch shapes to time on dev for autotuning, starting with t itself. The shapes vary the
-// edges per segment, and on CUDA also the threads per block. Results of two shapes differ by rounding only. The
-// unfused implementation has one shape.
+// Candidates returns copies of t with the launch shapes to time on dev for autotuning, t itself first. The shapes
+// differ in the edges per segment, and on CUDA also in the threads per block. Results of two shapes differ by rounding
+// only. The unfused implementation has one shape.
 func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	all := []TensorProduct{t}
 	if t.Impl == ImplUnfused {
@@ -14,7 +14,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	}
 	threads := []int{0}
 	if _, generated := t.generatedProduct(); dev.Info().Kind != "host" {
-		if generated { // its blocks are one warp; also try the general kernel in its default shape
+		if generated { // a block of the generated kernel is one warp, so also try the general kernel in its default shape
 			c := t
 			c.General = true
 			all = append(all, c)
@@ -24,7 +24,7 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	}
 	segments := []int{32, 64, 128, 256, 512}
 	if t.Impl == ImplFused {
-		segments = []int{t.Segment} // fused has no segments
+		segments = []int{t.Segment} // fused does not divide the edges into segments
 	}
 	for _, n := range threads {
 		for _, s := range segments {
@@ -41,8 +41,8 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	return all
 }
 
-// Candidates returns the launch shapes to time on dev, starting with g itself: tile sizes of our own kernel on CUDA,
-// rows per goroutine on the host device. A vendor's product chooses its own shape.
+// Candidates returns copies of g with the launch shapes to time on dev, g itself first: the tile sizes of our own
+// kernel on CUDA, the rows per goroutine on the host device. A vendor's product chooses its own shape.
 func (g Gemm) Candidates(dev device.Device) []Gemm {
 	all := []Gemm{g}
 	info := loadLibraries(dev)
@@ -67,9 +67,9 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 	return all
 }
 
-// Candidates returns the variants to time on dev, starting with m itself: our own kernel if Library is "auto", a
-// vendor's library is in use and nothing is rounded; then the shapes of our own kernel. Variants with the same Library
-// give identical bits.
+// Candidates returns the variants to time on dev, starting with m itself. If Library is "auto", a vendor's library is
+// in use and nothing is rounded, the second variant uses our own kernel. The others vary the shape of our own kernel.
+// Variants with the same Library give identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
 	_, second := m.gemmLayers() // by far the larger

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ErrorNorm accumulates ||out-ref||^2 and ||ref||^2 over the outputs of a stage.
+// ErrorNorm sums ||out-ref||^2 (Diff) and ||ref||^2 (Ref) over the outputs of a stage.
 type ErrorNorm struct {
 	Diff, Ref float64
 	Used      bool // whether any output was compared
 }
 
-// Add compares a device's float32 output with the float64 reference.
+// Add adds the squared errors of a device's float32 output, and the squares of the float64 reference.
 func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	e.Used = true
 	for i, r := range ref {
@@ -23,7 +23,7 @@ func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	}
 }
 
-// Same requires bit equality: any difference makes the error infinite.
+// Same compares a and b bit for bit: any difference makes the error infinite.
 func (e *ErrorNorm) Same(a, b []float32) {
 	e.Used = true
 	if !slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }) {
@@ -97,7 +97,8 @@ func As[T, F float32 | float64](x []F) []T {
 	return out
 }
 
-// EachSlot runs check for every slot of a session and merges the results; after an error it returns what it has.
+// EachSlot runs check for each of a session's slots (its steps in flight) and merges the results. After an error it
+// returns the results so far.
 func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []gpuprof.Check, err error) {
 	for k := range slots {
 		found, err := check(k)

@@ -16,7 +16,8 @@ type Fill struct{ Value float32 }
 // One item of fillKernel is one element.
 var fillKernel = device.Typed[fillArgs](device.Kernel{Name: "fill", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024})
 
-// Bind fills out[:fixed + edges*perEdge].
+// Bind binds the operation for out[:fixed + edges*perEdge], with the number of edges that SetEdges sets, at most
+// edgeCap.
 func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "fill", edgeCap)
 	if fixed < 0 || perEdge < 0 {

@@ -13,8 +13,8 @@ import (
 var gatePTX string
 
 // Gate applies activations to scalars s and multiplies the other features v by activated gate scalars g, like e3nn's
-// nn.Gate but without sorting the input. ActScalars and ActGates name one activation per block of Scalars and of
-// Gates. Copies in Gated take the gates in order, one each. Normalisation ("exact" or "e3nn") chooses the constants c:
+// nn.Gate but without sorting the input. ActScalars and ActGates name one activation per block of Scalars and of Gates.
+// The copies in Gated take the gates in order, one each. Normalisation ("exact" or "e3nn") chooses the constants c:
 //
 //	x [rows, scalars+gates+gated] -> out [rows, scalars+gated] = [c*phi(s), c*phi(g)*v]
 type Gate struct {
@@ -24,9 +24,9 @@ type Gate struct {
 	Layout                Layout
 }
 
-// gateKernel's item is one row. Its table has runs: ranges of copies with one activation, eight integers each. They
-// are offset in x, offset in out, number of copies, components (0 for scalars), offset of the gates, activation,
-// stride of copies, stride of components. On CUDA the table is gateRuns.columnTable instead.
+// An item of gateKernel is one row. The host kernel's table lists runs: ranges of copies with one activation. A run is
+// eight integers: offset in x, offset in out, number of copies, components (0 for scalars), offset of the gates,
+// activation, stride of copies, stride of components. The CUDA kernel reads gateRuns.columnTable instead.
 var gateKernel = device.Typed[gateArgs](device.Kernel{Name: "gate", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1})
 
 const (
@@ -40,7 +40,8 @@ func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim
 // OutDim returns the width of an output row.
 func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
 
-// gateRuns is the compiled form of a Gate: its runs, one constant c per run, and the operations per row.
+// gateRuns is the compiled form of a Gate: a table of runs of copies with one activation (see gateKernel), each run's
+// constant c, the operations per row, and the output's irreps.
 type gateRuns struct {
 	table     []int32
 	constants []float32
@@ -125,7 +126,8 @@ func (g Gate) checkScalar(m so3.MulIrrep, name string) (oneGate, error) {
 	return oneGate{act: a, c: c, parity: p}, nil
 }
 
-// addGated appends the runs of the gated blocks and starts a new run where the gate's activation or parity changes.
+// addGated appends the runs of the gated blocks. It starts a new run where the activation or the parity of the gate
+// changes.
 func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
 	scalars, q := g.Scalars.Dim(), 0
 	at := scalars + g.Gates.Dim()
@@ -158,8 +160,8 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 	r.flops += copies * (one.act.flops + 1 + d)
 }
 
-// columnTable returns one entry of four integers per column of out: column in x (-1 for a scalar), column of the gate
-// (for a scalar its own column), activation, bits of the constant.
+// columnTable returns four integers for each column of out: its column in x (-1 for a scalar), the column of the gate
+// (for a scalar its own column in x), the activation, and the bits of the constant c.
 func (r *gateRuns) columnTable(outDim int) []int32 {
 	out := make([]int32, columnInts*outDim)
 	for i, c := range r.constants {
@@ -210,7 +212,7 @@ func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	return runs
 }
 
-// Scratch returns the bytes that Bind allocates for the tables.
+// Scratch returns the number of bytes that Bind allocates for the tables.
 func (g Gate) Scratch() int64 {
 	runs, err := g.compileRuns()
 	if err != nil {

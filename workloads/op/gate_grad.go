@@ -35,8 +35,9 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	return k.finishBinding()
 }
 
-// gradFlops counts the operations of one row. Per scalar or gate: an activation and its derivative from the same
-// exponential, and 4 more. Per component of a gated feature: a product and a term of the gate's sum.
+// gradFlops counts the operations of one row. A scalar or a gate takes an activation and its derivative, which share an
+// exponential, and 4 more operations. A component of a gated feature takes one product, and one product and addition
+// for the gate's sum.
 func (r gateRuns) gradFlops() int {
 	n := 0
 	for i := range r.constants {
@@ -46,7 +47,7 @@ func (r gateRuns) gradFlops() int {
 	return n
 }
 
-// Scratch returns the bytes that Bind allocates for the tables.
+// Scratch returns the number of bytes that Bind allocates for the tables.
 func (g GateGrad) Scratch() int64 {
 	runs, err := g.Gate.compileRuns()
 	if err != nil {

@@ -26,7 +26,7 @@ type Gemm struct {
 	Library string
 	// Tile is the side of the square of out that one CUDA block of our own kernel computes: 64, 128 or 0 (automatic).
 	Tile int
-	// Padding is the number of columns of out that no consumer reads; Bound.Minimum does not count them.
+	// Padding is the number of columns of out that no later operation reads; Bound.Minimum does not count them.
 	Padding int
 	// Grain is the minimum number of rows per goroutine on the host device; 0 means 8.
 	Grain int
@@ -68,15 +68,16 @@ func libraryProduct(precision string, host func(*device.Args, int, int)) *device
 	return &k
 }
 
-// Bind binds the operation for up to edgeCap rows. It launches our own kernel, or else the vendor's product, preceded
-// by the packing of the operands if the precision needs it and followed by the activation if there is one.
+// Bind binds the operation for up to edgeCap rows. It launches either our own kernel or the vendor's product. Before
+// the vendor's product it packs the operands if the precision needs it, and after it applies the activation if there is
+// one.
 func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
 	k.b.minimum = k.addGemm(g, a, b, out)
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates for packed copies of the operands.
+// Scratch returns the number of bytes that Bind allocates for packed copies of the operands.
 func (g Gemm) Scratch(edgeCap int) int64 {
 	p := packingOf(g.Precision, g.K)
 	if p.form == packPlain {
@@ -115,8 +116,8 @@ func (g Gemm) UsesVendor(dev device.Device) bool {
 	return vendor && err == nil && info.Facts["cublas"] != ""
 }
 
-// needsVendor reports whether to launch the vendor's product (or its PTX replacement with the same rounding) instead
-// of our own kernel. It returns an error if neither can be launched.
+// needsVendor reports whether to launch the vendor's product instead of our own kernel; if the library is missing, our
+// PTX replaces it with the same rounding. It returns an error if neither can be launched.
 func (g Gemm) needsVendor(info device.Info) (bool, error) {
 	if g.Precision != "" && libraryKernel(g.Precision) == nil {
 		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, tf32x3, bf16 or fp16")
@@ -179,13 +180,14 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	}
 	// The scale multiplies a: one operation per element of a.
 	cost := rate{fixed: moveCost(0, g.K*g.N, 0), perEdge: moveCost(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
-	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // the PTX replacement computes in fp32
+	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // without cuBLAS the PTX replacement computes in fp32
 		cost.perEdge = costInPrecision(cost.perEdge, g.precisionName(), int64(2*g.K*g.N))
 	}
 	return cost
 }
 
-// costInPrecision returns c with flops of its operations done in a precision; TF32x3 needs three times as many.
+// costInPrecision returns c with the given number of its flops counted in the given precision. TF32x3 needs three times
+// as many.
 func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	if precision != TF32x3 {
 		return c.In(precision, flops)
@@ -194,7 +196,7 @@ func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost
 	return c.In(TF32, 3*flops)
 }
 
-// gemmShape returns our own kernel and its items: rows on the host, tiles on CUDA.
+// gemmShape returns our own kernel, with the tile size chosen, and its items: rows on the host, tiles on CUDA.
 func (k *binder) gemmShape(g Gemm) (*device.Kernel, items) {
 	if !k.isTiled() {
 		kernel := gemmKernel

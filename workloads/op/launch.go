@@ -4,8 +4,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// isTiled reports whether a launch is cut into blocks of threads, as on a GPU, instead of ranges for goroutines. A
-// kernel whose item is different for the two has a comment at its definition.
+// isTiled reports whether a launch consists of blocks of threads, as on a GPU, instead of ranges of items for
+// goroutines. A kernel whose items differ between the two has a comment at its definition.
 func (k *binder) isTiled() bool { return k.dev != nil && k.dev.Info().Kind != "host" }
 
 // librarian is a device that loads its vendor's libraries on request; only then do its Facts name them.
@@ -25,8 +25,9 @@ func loadLibraries(dev device.Device) device.Info {
 	return dev.Info()
 }
 
-// teamsOf is op_teams of op.cuh: it returns how many rows of width values one block of threads processes. Each row
-// gets a team of 32 threads or more, with at most four values per thread where the block is large enough.
+// teamsOf is op_teams of op.cuh: it returns how many rows, each of width values, one block of threads processes at a
+// time. Each row gets a team of at least 32 threads, with at most four values per thread where the block is large
+// enough.
 func teamsOf(threads, width int) int {
 	size := warpLanes
 	for size < threads && size*4 < width {
@@ -35,7 +36,7 @@ func teamsOf(threads, width int) int {
 	return threads / size
 }
 
-// shapeTeams returns a copy of the kernel that processes one row per team (see teamsOf).
+// shapeTeams returns a copy of the kernel whose blocks process as many rows as they have teams (see teamsOf).
 func shapeTeams(kernel *device.Kernel, width int) *device.Kernel {
 	k := *kernel
 	k.PerBlock = teamsOf(k.Threads, width)

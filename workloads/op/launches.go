@@ -24,5 +24,6 @@ func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...L
 	return k.finishBinding()
 }
 
-// Moved returns the cost of flops operations that read r and write w values of four bytes.
+// Moved returns the cost of an operation with the given number of flops that reads r values and writes w, of four bytes
+// each.
 func Moved(flops, r, w int) gpuprof.Cost { return moveCost(flops, r, w) }

@@ -27,8 +27,9 @@ type Linear struct {
 	Accumulate bool
 }
 
-// linearKernel computes in ir_mul. A pair of blocks is six integers: offset in x, offset in out, offset in w, mul_in,
-// mul_out, components. One item is one row on the host and one tile on CUDA (see linearPlan).
+// linearKernel computes in ir_mul. Its table describes each pair of an input and an output block by six integers:
+// offset in x, offset in out, offset in w, mul_in, mul_out, components. One item is one row on the host and one tile on
+// CUDA (see linearPlan).
 var linearKernel = device.Typed[linearArgs](device.Kernel{Name: "linear", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1})
 
 const (
@@ -36,21 +37,22 @@ const (
 	// Constants of a CUDA block; linear.cu has the same.
 	linearThreads = 128
 	linearDeep    = 8   // rows per thread
-	linearCopies  = 64  // copies per tile, at most
-	linearTall    = 384 // rows per tile, at most, rounded up to linearThreads
-	linearEarly   = 15  // percent of the tiles, the shortest, that start first; see makePlan
+	linearCopies  = 64  // largest number of copies per tile
+	linearTall    = 384 // largest number of rows per tile, rounded up to linearThreads
+	linearEarly   = 15  // percentage of the tiles, the shortest, that start first; see makePlan
 	// Integers per slice, per tile and per kind in the plan.
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is linear_shape of linear.cu: the number of features that a thread reads per slice, the number of values
-// per slice, and the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices,
-// because a thread's share must fit its registers.
+// linearShape is linear_shape of linear.cu. A slice is the part of the rows of x, along K, that a block has in shared
+// memory at a time: length is the number of values per row, each the number of values that a thread reads. beside is
+// the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices, because a thread's
+// share must fit its registers.
 type linearShape struct{ each, length, beside int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf returns the index of the shape for tiles that are the given number of threads wide.
+// shapeOf returns the index in linearShapes for tiles whose width in threads is the argument.
 func shapeOf(beside int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if beside <= linearShapes[i].beside {
@@ -65,7 +67,7 @@ func (s linearShape) tileDepth(beside int) int {
 
 func (s linearShape) sliceRows() int { return s.each * linearThreads / s.length }
 
-// sharedBytes returns the bytes of shared memory: four integers per row, and a slice of x and of w.
+// sharedBytes returns a block's bytes of shared memory: four integers per row, and a slice of x and of w.
 func (s linearShape) sharedBytes() int {
 	return floatBytes * (4*linearTall + s.length*(s.sliceRows()+4+4*s.beside))
 }
@@ -97,8 +99,9 @@ func (l Linear) pairTable() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// linearPlan is the division of a mixing into CUDA tiles. A tile is part of one output block; it adds the pairs that
-// end in this block, in order. A kind is a set of tiles that differ only in their rows. ints holds these sections:
+// linearPlan is the division of a mixing into CUDA tiles. A tile is part of one output block; it adds the pairs of
+// blocks that end in this block, in order. A kind is a set of tiles that differ only in their rows. ints holds these
+// sections:
 //
 //	slice  4 integers, along K: offset of component 0 in x, mul_in, offset in w, length
 //	tile   2 integers: kind, index within the kind
@@ -106,7 +109,7 @@ func (l Linear) pairTable() (table []int32, coefficients []float32) {
 //	       threads across and along the tile, shape, bits of the coefficient, 1 if weights are read as float4
 type linearPlan struct {
 	ints                       []int32
-	slices, tiles, kinds, most int // most: bytes of shared memory, at most
+	slices, tiles, kinds, most int // most: the largest number of bytes of shared memory of a block
 }
 
 // makePlan cuts the rows into tiles and orders the tiles by decreasing work, so that short tiles fill the end of the
@@ -182,7 +185,7 @@ func (m mixing) cutSlices(out, length int) blockSlices {
 	return s
 }
 
-// Scratch returns the bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
+// Scratch returns the number of bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
 func (l Linear) Scratch(rows int) int64 {
 	pairs, coefficients := l.pairTable()
 	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratchBytes(rows)

@@ -54,7 +54,8 @@ func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int)
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates: tables, transposed weights and, for mul_ir, transposed dout and dx.
+// Scratch returns the number of bytes that Bind allocates: tables, transposed weights and, for mul_ir, transposed dout
+// and dx.
 func (g LinearGrad) Scratch(rows int) int64 {
 	l := g.Linear
 	m, all := g.transposedMixing(rows)

@@ -10,7 +10,8 @@ import "math"
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
 type MLP struct {
 	In, Hidden, Out int
-	// Padding is the number of columns of w without weights (see TensorProduct.Columns); Minimum does not count them.
+	// Padding is the number of columns of w that hold no weights (see TensorProduct.Columns); Bound.Minimum does not count
+	// them.
 	Padding       int
 	Normalisation string
 	// Precision, Library, Tile and Grain apply to both products; see Gemm.

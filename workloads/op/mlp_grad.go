@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer.
-// The products round operands like the MLP. a is the hidden layer before its activation; s1, s2 are the layers'
-// scales:
+// MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer. The
+// products round their operands as the MLP's products do. a is the hidden layer before its activation; s1 and s2 are
+// the scales of the layers:
 //
 //	a [E,Hidden], dw [E,Out], w1, w2 -> db [E,In]
 //	dh = s2 dw w2^T,  da = c silu'(a) dh,  db = s1 da w1^T
@@ -45,19 +45,20 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	return k.finishBinding()
 }
 
-// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out], to recompute weights that were not kept.
+// BindWeights binds the second layer alone, h [E,Hidden] -> w [E,Out]. It recomputes weights w that the forward pass
+// has not kept.
 func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	_, second := m.gemmLayers()
 	return second.Bind(dev, h, w2, w, edgeCap)
 }
 
-// KeptScratch returns the bytes that BindKept allocates.
+// KeptScratch returns the number of bytes that BindKept allocates.
 func (m MLP) KeptScratch(edgeCap int) int64 {
 	first, second := m.gemmLayers()
 	return first.Scratch(edgeCap) + second.Scratch(edgeCap)
 }
 
-// WeightsScratch returns the bytes that BindWeights allocates.
+// WeightsScratch returns the number of bytes that BindWeights allocates.
 func (m MLP) WeightsScratch(edgeCap int) int64 {
 	_, second := m.gemmLayers()
 	return second.Scratch(edgeCap)
@@ -70,8 +71,8 @@ func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	return toHidden, toBasis
 }
 
-// Bind binds the operation for up to edgeCap edges: transpose weights, compute dh, da (in place), db, with Add the
-// sum.
+// Bind binds the operation for up to edgeCap edges. Its launches transpose the weights, then compute dh, da (in place
+// of dh), db and, with Add, the sum.
 func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp backwards", edgeCap)
 	m := g.MLP
@@ -105,7 +106,7 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 		db = k.allocateScratch(e * int64(m.In))
 	}
 	last := k.addGemm(toBasis, b.DA, k.addFlip(b.W1, matrix{0, m.In, m.Hidden}), db)
-	last.perEdge.BytesRead = 0 // likewise da
+	last.perEdge.BytesRead = 0 // da is still in registers, too
 	if g.Add {
 		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
 			x: db, out: b.DB, count: itemCount{},
@@ -116,13 +117,13 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	return k.finishBinding()
 }
 
-// HiddenScratch returns the bytes that Bind allocates if DB is nil.
+// HiddenScratch returns the number of bytes that Bind allocates if DB is nil.
 func (g MLPGrad) HiddenScratch(edgeCap int) int64 {
 	toHidden, _ := g.gemmLayers()
 	return toHidden.Scratch(edgeCap) + flipScratch(matrix{0, g.MLP.Hidden, g.MLP.Out})
 }
 
-// Scratch returns the bytes that Bind allocates.
+// Scratch returns the number of bytes that Bind allocates.
 func (g MLPGrad) Scratch(edgeCap int) int64 {
 	m := g.MLP
 	_, toBasis := g.gemmLayers()

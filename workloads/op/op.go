@@ -31,7 +31,8 @@ func (l Layout) checkLayout(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q", what, string(l)).WithFix("use mul_ir or ir_mul")
 }
 
-// blockStrides returns the strides of u and i in the block m; see the package comment.
+// blockStrides returns the distances in a row between copies u and between components i of the block m; see the package
+// comment.
 func (l Layout) blockStrides(m so3.MulIrrep) (u, i int) {
 	if l == IrMul {
 		return 1, m.Mul

@@ -35,7 +35,7 @@ const (
 // packAlign is the number of elements of which the padded K is a multiple.
 const packAlign = 8
 
-// packingOf returns the packing of the operands of a product over k values.
+// packingOf returns the packing of the operands of a matrix product whose inner dimension is k.
 func packingOf(precision string, k int) packing {
 	inner := ceilDiv(k, packAlign) * packAlign
 	switch precision {
@@ -51,7 +51,7 @@ func packingOf(precision string, k int) packing {
 
 func (p packing) productDepth() int { return p.inner * p.parts }
 
-// wordCount returns the four-byte words of n rows (or columns) of an operand.
+// wordCount returns the number of four-byte words of n rows (or columns) of an operand.
 func (p packing) wordCount(n int64) int64 {
 	return (n*int64(p.productDepth())*p.bytes + floatBytes - 1) / floatBytes
 }
@@ -62,7 +62,8 @@ var (
 	packRightKernel = device.Typed[packRightArgs](device.Kernel{Name: "pack_right", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024})
 )
 
-// Cast returns the kernel and arguments that round x to bf16 or fp16, for a vendor's routine; one item is one element.
+// Cast returns the kernel and arguments that round x to bf16 or fp16, as an operand of a vendor's routine; one item is
+// one element.
 func Cast(precision string, x, out device.Buffer) (kernel *device.Kernel, args any) {
 	return &packRightKernel, packRightArgs{x: x, out: out, filled: math.MaxInt32, count: 0, form: packingOf(precision, 1).form}
 }

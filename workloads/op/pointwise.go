@@ -10,8 +10,9 @@ import (
 var pointwisePTX string
 
 // Kernels on single values, one item each: actApply computes out = c*phi(x), actGrad its backward pass d *= c*phi'(x),
-// add a sum out += x. flipKernel transposes matrices; its item is one row of the source, four integers in a table:
-// start of the row, place of its first value in the result, number of values, distance between their places.
+// add the sum out += x. flipKernel transposes matrices. Its item is one row of the source, which a table describes by
+// four integers: start of the row, offset of its first value in the result, number of values, distance between the
+// values in the result.
 var (
 	actApplyKernel = device.Typed[actApplyArgs](device.Kernel{Name: "act_apply", Host: actApplyHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
 	actGradKernel  = device.Typed[actGradArgs](device.Kernel{Name: "act_grad", Host: actGradHost, Grain: 1 << 12, PTX: pointwisePTX, Threads: 256, PerBlock: 1024})
@@ -21,10 +22,11 @@ var (
 
 const flipInts = 4
 
-// matrix is a rows by cols matrix to transpose, at the same offset at in source and result.
+// matrix describes a matrix [rows,cols] to transpose. The field at is its offset, the same in source and result.
 type matrix struct{ at, rows, cols int }
 
-// addFlip transposes matrices of src and returns the result; each [cols,rows] has the offset of its source there.
+// addFlip transposes matrices of src and returns the buffer of the results. Each transposed matrix [cols,rows] has the
+// same offset as its source.
 func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	var table []int32
 	n := 0

@@ -39,13 +39,13 @@ func siluGrad(x, d []float32, c float32) {
 	}
 }
 
-// siluOf computes s = silu(v) and q = sigmoid(v) = s/v of the first n <= siluRun values v of x and returns n. Only
-// silu needs an exponential, which package vec computes.
+// siluOf processes the first n <= siluRun values v of x and returns n. It computes s = silu(v), for which package vec
+// evaluates the exponential, and q = sigmoid(v) = s/v.
 func siluOf(x []float32, q, s *[siluRun]float32) int {
 	n := copy(s[:], x)
 	vec.Silu(s[:n], 1)
 	for i, v := range x[:n] {
-		q[i] = .5 // sigmoid(v) to rounding for small v, where s/v would be 0/0
+		q[i] = .5 // for small v sigmoid(v) rounds to .5, where s/v would be 0/0
 		if v > 1e-7 || v < -1e-7 {
 			q[i] = s[i] / v
 		}

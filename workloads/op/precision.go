@@ -57,7 +57,7 @@ func decodeFP16(h uint16) float32 {
 	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
 }
 
-// Pack16 stores values as bf16 or fp16, two per word. If their number is odd, the last half word is zero.
+// Pack16 stores values as bf16 or fp16, two per four-byte word. If their number is odd, the last half word is zero.
 func Pack16(precision string, x []float32) []float32 {
 	to := encodeBF16
 	if precision == FP16 {
@@ -71,7 +71,8 @@ func Pack16(precision string, x []float32) []float32 {
 	return out
 }
 
-// RoundTo rounds values in place to tf32, bf16 or fp16, like a product's operands; another name leaves them unchanged.
+// RoundTo rounds values in place to tf32, bf16 or fp16, as a product rounds its operands. Any other name leaves them
+// unchanged.
 func RoundTo(precision string, x []float32) {
 	var round func(float32) float32
 	switch precision {

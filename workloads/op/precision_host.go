@@ -32,7 +32,8 @@ func gemmFP16Host(args *device.Args, lo, hi int) {
 	roundedGemm(a, lo, hi, a.a.Halves(), a.b.Halves(), decodeFP16)
 }
 
-// The size of the block of operands that roundedGemm converts to float32 at a time.
+// Sizes of the blocks that roundedGemm converts to float32 at a time: roundedRows by roundedK values of the left
+// operand, roundedK by roundedCols of the right.
 const (
 	roundedRows = 32
 	roundedK    = 16

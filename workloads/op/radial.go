@@ -10,8 +10,9 @@ import (
 var radialPTX string
 
 // Radial turns edges into tensor-product weights: a Basis of N = MLP.In functions b, and an MLP on them. One kernel
-// computes b and the first layer with its activation in float32, and writes h as the operand of the second layer's
-// product, rounded or split if the precision needs it. So b, and h before its activation, never go to memory.
+// computes b and the first layer with its activation in float32. It writes the hidden layer h as the operand of the
+// second layer's product, rounded or split if the precision needs it. So b, and the hidden layer before its activation,
+// never go to memory.
 //
 //	vec [E,3], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
 //	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
@@ -24,13 +25,13 @@ type Radial struct {
 var radialKernel = device.Typed[radialArgs](device.Kernel{Name: "radial", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128})
 
 const (
-	radialEdges     = 128 // per block
-	radialFunctions = 32  // at most
+	radialEdges     = 128 // edges per CUDA block
+	radialFunctions = 32  // largest number of functions
 	radialShared    = 48 << 10
-	radialHidden    = 1024 // of a hidden layer that is rounded, at most
+	radialHidden    = 1024 // largest width of a hidden layer that is rounded
 )
 
-// Scratch returns the bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
+// Scratch returns the number of bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
 func (r Radial) Scratch(edgeCap int) int64 {
 	_, second := r.MLP.gemmLayers()
 	p := packingOf(second.Precision, second.K)
@@ -70,7 +71,7 @@ func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap in
 	return k.finishBinding()
 }
 
-// addRadial appends the kernel that computes h and returns its cost.
+// addRadial appends the launch that computes h. It returns the cost of the launch.
 func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
 	k.checkPositive("In", m.In)

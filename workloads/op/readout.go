@@ -66,7 +66,8 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 	return k.finishBinding()
 }
 
-// Residual computes a squared error and its gradient per row; the losses sum to half the mean square error:
+// Residual computes per row a squared error and its gradient. The sum of loss over the rows is half the mean squared
+// error:
 //
 //	rho [Rows], target [Rows] -> drho = (rho - target)/Rows, loss = (rho - target)^2/(2 Rows), both [Rows]
 type Residual struct{ Rows int }
@@ -119,7 +120,7 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 	}
 }
 
-// Scratch returns the bytes that Bind allocates.
+// Scratch returns the number of bytes that Bind allocates.
 func (s Sum) Scratch() int64 {
 	var words int64
 	for n := s.N; n > sumChunk; {

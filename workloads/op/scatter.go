@@ -10,9 +10,9 @@ import (
 var scatterPTX string
 
 // ScatterAdd sums the rows of src by destination and scales the sums. Without Deterministic it is e3nn's scatter_add:
-// zero out, add edge by edge with atomics in the order of the threads, then scale. With Deterministic the edges must
-// be sorted by destination; one writer per row adds the row's edges in order, so the result is bit-identical for any
-// number of threads, and dst is not read.
+// it zeroes out, adds edge by edge with atomics in the order of the threads, then scales. With Deterministic the edges
+// must be sorted by destination; each row has one writer, which adds the row's edges in order, so the result is
+// bit-identical for any number of threads, and dst is not read.
 //
 //	src [E,C], dst [E] -> out [rows,C] = Scale * sum over e with dst[e] = row
 type ScatterAdd struct {
@@ -24,16 +24,17 @@ type ScatterAdd struct {
 // ScatterBuffers are the arguments of ScatterAdd. With Deterministic RowPtr [rows+1] is needed, otherwise Dst.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
-// An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges; of scatterSortedKernel one row; of scaleKernel
-// one element. On CUDA the first two process several rows per block if C leaves threads for them (see shapeTeams).
+// An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges. An item of scatterSortedKernel is one row, an
+// item of scaleKernel one element. On CUDA a block of the first two processes several rows at a time if C is small
+// enough (see shapeTeams).
 var (
 	scatterAtomicKernel = device.Typed[scatterAtomicArgs](device.Kernel{Name: "scatter_atomic", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1})
 	scatterSortedKernel = device.Typed[scatterSortedArgs](device.Kernel{Name: "scatter_sorted", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1})
 	scaleKernel         = device.Typed[scaleArgs](device.Kernel{Name: "scale", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024})
 )
 
-// scatterRun is the number of edges that one thread adds; it needs one atomic add per run of consecutive edges with
-// the same destination. The counted additions assume sorted edges; in random order every edge needs an atomic add.
+// scatterRun is the number of edges that one thread adds. It needs one atomic add for consecutive edges with the same
+// destination. The counted additions assume sorted edges; in random order every edge needs an atomic add.
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.

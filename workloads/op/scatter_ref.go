@@ -1,6 +1,6 @@
 package op
 
-// RefScatter sums the edges of one row, src [degree,C], to out [C].
+// RefScatter sums the values src [degree,C] of one row's edges into out [C].
 func RefScatter(s ScatterAdd, src, out []float64) {
 	clear(out)
 	scale := 1.0

@@ -18,7 +18,7 @@ type Segments struct {
 	bufs  map[int]device.Buffer
 }
 
-// NewSegments returns an empty Segments. below is the driver's own memory pool, nil if it has none.
+// NewSegments returns an empty Segments. The argument below is the driver's own memory pool, nil if it has none.
 func NewSegments(dev device.Device, below device.Pool) *Segments {
 	return &Segments{dev: dev, below: below, bufs: map[int]device.Buffer{}}
 }
@@ -45,7 +45,7 @@ func (s *Segments) Unmap(segment int) error {
 	return err //nolint:wrapcheck // the device says what it freed
 }
 
-// Of returns the buffer that contains a block; the block starts at its Offset there.
+// Of returns the buffer that contains a block of the allocator; the block starts at its Offset in the buffer.
 func (s *Segments) Of(b *pool.Block) device.Buffer { return s.bufs[b.Segment] }
 
 // Free frees every segment, in use or not.

@@ -33,15 +33,15 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	// The kernel computes in fp64 on host and GPU.
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
 	kernel := sphKernel
-	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // one odd-length row per edge
+	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // one row of odd length per edge
 	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, sphArgs{
 		vec: vec, out: y, count: itemCount{}, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }
 
-// edgeFlops counts the operations of one edge. Length and direction: 9. Each power of z+ix above the first: 6. Each
-// step of the Legendre recurrence: 4 (2 for l=m+1, none for l=m), and 2 products with sine and cosine if m > 0.
+// edgeFlops counts the operations of one edge. Length and direction take 9, each power of z+ix above the first 6. A
+// step of the Legendre recurrence takes 4 (2 for l=m+1, none for l=m), and 2 products with sine and cosine if m > 0.
 func (s Sph) edgeFlops() int {
 	if s.LMax == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 //go:embed sph_grad.ptx.zst
 var sphGradPTX string
 
-// SphGrad is the backward pass of Sph and of a Basis, with respect to the vectors. n is the direction and g the
-// gradient with respect to the length r (see BasisGrad); for the zero vector f is 0:
+// SphGrad is the backward pass of Sph and of a Basis together, with respect to the vectors. n is the direction of a
+// vector and g the gradient with respect to its length r (see BasisGrad); for the zero vector f is 0:
 //
 //	vec [E,3], dy [E,(LMax+1)^2], g [E] -> f [E,3] = g n + sum_lm dy_lm grad Y_lm
 //
@@ -46,8 +46,9 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	return k.finishBinding()
 }
 
-// gradFlops counts the operations of one edge. Values: edgeFlops. Per harmonic three components of the gradient: 4 for
-// m = 0, 7 for a pair of others; 2 each to add them and the value. Last projection: 9.
+// gradFlops counts the operations of one edge: edgeFlops for the values. A harmonic has three components of the
+// gradient: they take 4 operations for m = 0, 7 for a pair of others. Adding each component, and the value, to the sums
+// takes 2. The last projection takes 9.
 func (s Sph) gradFlops() int {
 	n := s.edgeFlops() + 9
 	for l := 1; l <= s.LMax; l++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) is the norm of Y that R omits.
+// sphNorm[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) is the factor between Y_lm and the unnormalised R_l^m.
 var sphNorm = makeSphNorm()
 
 func makeSphNorm() (t [so3.MaxL + 1][so3.MaxL + 1]float64) {
@@ -36,7 +36,7 @@ func sphGradHost(args *device.Args, lo, hi int) {
 // degree holds R_l^m of one degree l as real and imaginary parts, followed by two zeros.
 type degree [so3.MaxL + 3][2]float64
 
-// sphGradOne writes f of one edge; slope is g. It computes in float64 for the same reason as sphOne.
+// sphGradOne writes f of one edge to out; slope is g. It computes in float64 for the same reason as sphOne.
 func sphGradOne(lmax int, x, y, z, slope float64, dy, out []float32) {
 	r := math.Sqrt(x*x + y*y + z*z)
 	if r == 0 {

@@ -15,8 +15,8 @@ import (
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel] -> out [rows,Out.Dim]
 //	out_r = Scale * sum_{e: dst[e] = r} TP(x[src[e]], y[e], w[e])
 //
-// The implementations, Impl, read the same buffers. fused and csr need paths of mode uvu with weights, and harmonics
-// of multiplicity 1:
+// Impl names the implementation; all read the same buffers. fused and csr need paths of mode uvu with weights, and
+// harmonics of multiplicity 1:
 //
 //	unfused  the steps of e3nn's eager code, each a launch: gather, outer product
 //	         per pair of blocks, contraction and weighting per path, then zero,
@@ -30,14 +30,14 @@ type TensorProduct struct {
 	Impl          string
 	Layout        Layout
 	Scale         float32 // 0 means 1
-	Deterministic bool    // for the scatter of unfused; csr is always deterministic
+	Deterministic bool    // makes the scatter of unfused deterministic; csr always is
 	// Segment is the maximum number of edges that one item of csr adds, 0 means 256; longer rows are split.
 	Segment int
 	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
 	Threads int
-	// General makes csr use the general kernel for a product that also has a generated kernel (package tpgen): one
-	// with irreps of a preset, and weights in the columns that the generated kernel reads. Packed means that the
-	// weights are in these columns although the product's own order differs; see Columns.
+	// General makes csr use the general kernel even if the product has a generated kernel (see package tpgen): if its
+	// irreps are those of a preset, and its weights are in the columns that the generated kernel reads. Packed means that
+	// the weights are in these columns although the order of the instructions differs; see Columns.
 	General, Packed bool
 
 	made      *generatedProduct // set by Compile
@@ -62,8 +62,8 @@ const (
 	defaultThreads = 128
 )
 
-// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges, 0 for the default. Half the
-// default shortens the last blocks if it splits no row (deepaw's three products on an H200: 1.77 ms, not 2.05).
+// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges; 0 is the default. Half the default
+// shortens the last blocks if it splits no row (deepaw's three products on an H200: 1.77 ms, not 2.05).
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
 		return shortSegment
@@ -92,7 +92,8 @@ func (t TensorProduct) scaleFactor() float64 {
 	return float64(t.Scale)
 }
 
-// Check returns the reason why the product cannot be bound, or nil. The fix names an implementation that can bind it.
+// Check returns the reason why the product cannot be bound, or nil. The error's fix names an implementation that can
+// bind it.
 func (t TensorProduct) Check() error {
 	usage := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)
@@ -126,8 +127,8 @@ func (t TensorProduct) Check() error {
 	return nil
 }
 
-// Bind binds the product for up to edgeCap edges. For unfused, scatter is the sum over edges, otherwise nil. scatter
-// reads memory of product, so close product last.
+// Bind binds the product for up to edgeCap edges. For unfused it returns the sum over edges as a second operation,
+// scatter, which is otherwise nil. scatter reads memory of product, so close product last.
 func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap int) (product, scatter *Bound, err error) {
 	if err := t.Check(); err != nil {
 		return nil, nil, err
@@ -165,7 +166,7 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	return product, nil, err
 }
 
-// Scratch returns the bytes that Bind will allocate.
+// Scratch returns the number of bytes that Bind will allocate.
 func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if t.Check() != nil {
 		return 0
@@ -188,9 +189,10 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	return n + t.csrScratch(nodes, rows, edgeCap)
 }
 
-// minimumCost is a lower bound for any implementation. It counts per edge and path M_ik = sum_j C_ijk Y_j, then for
-// every copy w*x, its products with the non-zeros of M, and the sum at the destination; for modes other than uvu also
-// the products of the extra multiplicities. Indices and inputs are read once and only the rows are written.
+// minimumCost is a lower bound for any implementation. It counts per edge and path the sums M_ik = sum_j C_ijk Y_j. For
+// every copy it counts w*x, its products with the non-zeros of M, and the sum at the destination; for modes other than
+// uvu also the products of the extra multiplicities. Indices and inputs are read once, and only the rows of the output
+// are written.
 func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int) rate {
 	return rate{
 		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),

@@ -14,7 +14,7 @@ type csrView struct {
 	scratch                           *csrScratch
 }
 
-// csrScratch holds M of a path, and w*x or a sum for a chunk of copies. It lives on the stack.
+// csrScratch holds the matrix M of a path, and w*x or a sum for a chunk of copies. It is on the stack.
 type csrScratch struct {
 	m   [maxComponents * maxComponents]float32
 	row [maxComponents * uChunk]float32
@@ -40,7 +40,7 @@ func (v *csrView) readSizes(plan []int32) {
 	v.path = int(plan[planPaths])
 }
 
-// runItem computes item c; see tpCSRKernel. RowPtr ends with edges, so the loop over rows ends there.
+// runItem computes item c; see tpCSRKernel. The last value of rowPtr is edges, so the loop over rows ends there.
 func (v *csrView) runItem(c, edges, segment int) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
@@ -91,7 +91,7 @@ func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	return cells, m
 }
 
-// addCopies adds len(w) copies from u0 on with the weights w; x and out are rows.
+// addCopies adds len(w) copies from copy u0 on with the weights w; x and out are rows.
 func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
 	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
 	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]

@@ -15,8 +15,8 @@ var tpFusedKernel = device.Typed[tpFusedArgs](device.Kernel{Name: "tp_fused", Ho
 // fusedChunk is the number of edges per CUDA block, enough to amortise the block's start.
 const fusedChunk = 32
 
-// addFused appends the launches of fused: zero the rows, then one kernel over edges with atomic adds. On CUDA a chunk
-// first adds consecutive edges of one row, so that sorted edges take one atomic add per row and chunk.
+// addFused appends the launches of fused: one zeroes the rows, one adds the products of all edges with atomics. On CUDA
+// a block first adds consecutive edges of one row, so that sorted edges take one atomic add per row and block.
 func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
 	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.weightStride()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)

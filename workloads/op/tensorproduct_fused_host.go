@@ -30,7 +30,7 @@ func tpFusedHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// tpView is a tpTable in the arguments of a kernel; cells and terms are the offsets of these parts in table.
+// tpView holds a tpTable as a kernel's arguments; cells and terms are the offsets of these parts in table.
 type tpView struct {
 	table     []int32
 	constants []float32

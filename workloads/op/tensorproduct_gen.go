@@ -48,7 +48,8 @@ type generatedProduct struct {
 	plan   *tpgen.Plan
 }
 
-// generatedProducts has the generated products by tpgen.Key. They are computed once, which takes some milliseconds.
+// generatedProducts maps the key of a product (see tpgen.Key) to its generated kernel. The map is computed once, which
+// takes some milliseconds.
 var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, error) {
 	all := map[string]generatedProduct{}
 	for _, f := range tpgen.Families() {
@@ -87,8 +88,8 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 	return compiler.Compile(src)
 }
 
-// Compile generates a kernel for csr at run time if no family has the product and the device has a compiler; the first
-// time on a machine takes seconds. Otherwise, and on an error, it returns t unchanged.
+// Compile generates a kernel for csr at run time if no family of tpgen has the product and the device has a compiler.
+// The first time on a machine this takes seconds. If it generates none, or on an error, it returns t unchanged.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || !t.needsCompile() {
@@ -114,8 +115,8 @@ func (t TensorProduct) needsCompile() bool {
 	return !known && t.Impl == ImplCSR
 }
 
-// generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only with
-// weights in the columns that the kernel reads.
+// generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only if its
+// weights are in the columns that the kernel reads.
 func (t TensorProduct) generatedProduct() (generatedProduct, bool) {
 	if t.Impl != ImplCSR || t.General {
 		return generatedProduct{}, false
@@ -140,9 +141,9 @@ func (t TensorProduct) findGenerated() (generatedProduct, bool) {
 }
 
 // Columns returns the column at[i] where the weights of instruction i begin in a row of W and of W2, and the row's
-// width. Columns follow the order of the instructions, or with Packed the order of the product's generated kernel, if
-// there is one. Packed rows start at multiples of 16 bytes, also as 16-bit values in a library's product. Columns
-// without a weight must hold finite numbers.
+// width. Columns follow the order of the instructions; with Packed they follow the order of the product's generated
+// kernel, if there is one. The width of a packed row is a multiple of 8, so that rows start at multiples of 16 bytes
+// even if a vendor library reads them as 16-bit values. Columns that belong to no instruction must hold finite numbers.
 func (t TensorProduct) Columns() (at []int, stride int) {
 	at, stride = t.TP.WeightOffsets(), t.TP.WeightNumel()
 	if !t.Packed {
@@ -155,7 +156,7 @@ func (t TensorProduct) Columns() (at []int, stride int) {
 }
 
 // Arrange copies rows of weights, in the order of the instructions, to the columns that the product reads (see
-// Columns). Columns without a weight become 0.
+// Columns). Columns that belong to no instruction become 0.
 func Arrange[T float32 | float64](t TensorProduct, rows []T) []T {
 	at, stride := t.Columns()
 	own, numel := t.TP.WeightOffsets(), t.TP.WeightNumel()
@@ -197,13 +198,14 @@ func (t TensorProduct) KernelName() string {
 	return tpCSRKernel.Name
 }
 
-// Header indices whose meaning differs in a generated plan; see tensorproduct_gen.cuh.
+// Indices in a plan's header that have another meaning for a generated kernel; see tensorproduct_gen.cuh.
 const (
 	planScale    = planPasses
 	planLaneInts = planCells
 )
 
-// generatedPlan returns the plan of a generated kernel: the header, the part number of every warp, then the lanes.
+// generatedPlan returns the plan of a generated kernel: the header, then for every warp the number of its part, then
+// the lanes.
 func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
 	const headInts = 8 // size of tpg_head, which precedes M
 	laneInts := 3 + g.plan.Paths

@@ -27,9 +27,9 @@ var (
 	tpGradDeepawPTX string
 )
 
-// The kernels of the generated gradients compute dw and dy. They have the arguments of tpGradKernel, then plan,
-// partial, edges and segment. An item is a segment of edges, on CUDA one warp's part of it. The host writes dy. CUDA
-// does not use dy, table and constants: a warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
+// The generated kernels for dw and dy have the arguments of tpGradKernel, then plan, partial, edges and segment. An
+// item is a segment of edges, on CUDA one warp's part of it. The host kernel writes dy. The CUDA kernel does not use
+// dy, table and constants: a warp writes its share of dy to partial, and tpGradDYKernel adds the shares.
 var (
 	tpGradSmallKernel         = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_small", Host: tpGradGeneratedHost, PTX: tpGradSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradMaceMediumKernel    = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_mace_medium", Host: tpGradGeneratedHost, PTX: tpGradMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -39,7 +39,8 @@ var (
 	tpGradDeepawKernel        = device.Typed[tpdKernelArgs](device.Kernel{Name: "tp_grad_deepaw", Host: tpGradGeneratedHost, PTX: tpGradDeepawPTX, Threads: 32, PerBlock: 1})
 )
 
-// One item of tpGradDYKernel is one value of dy: the sum of its columns in a row of partial, in the order of the plan.
+// One item of tpGradDYKernel is one value of dy. It adds the columns of a row of partial that belong to the value, in
+// the order of the plan.
 var tpGradDYKernel = device.Typed[tpGradDyArgs](device.Kernel{Name: "tp_grad_dy", Host: tpGradDYHost, Grain: 256, PTX: tpGradPTX, Threads: 128, PerBlock: 128})
 
 var generatedGradKernels = map[string]*device.Kernel{
@@ -53,7 +54,8 @@ type generatedGrad struct {
 	plan   *tpgen.GradPlan
 }
 
-// generatedGrads has the generated gradients by tpgen.Key; see generatedProducts.
+// generatedGrads maps the key of a product (see tpgen.Key) to its generated kernel for dw and dy; see
+// generatedProducts.
 var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
 	all := map[string]generatedGrad{}
 	for _, f := range tpgen.Families() {
@@ -101,7 +103,7 @@ func (t TensorProductGrad) KernelName() string {
 	return tpGradKernel.Name
 }
 
-// The Name of every kernel that CompileGrad generates, for dw and dy and for dx.
+// Names of the kernels that CompileGrad generates: for dw and dy, and for dx.
 const (
 	madeGradKernel  = "tp_grad_compiled"
 	madeGradXKernel = "tp_gradx_compiled"
@@ -150,7 +152,7 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 	return t, nil
 }
 
-// Header indices of a generated gradient's plan; see tensorproduct_gengrad.cuh.
+// Indices in the header of the plan that a generated kernel of dw and dy reads; see tensorproduct_gengrad.cuh.
 const (
 	gradTiles = iota
 	gradIn
@@ -168,13 +170,14 @@ const (
 	gradInts
 )
 
-// gradSegment is the maximum number of edges of an item. No sum runs over edges, so a segment may end anywhere. Short
-// segments shorten the last wave of blocks, but read dz of a row more often.
+// gradSegment is the maximum number of edges of an item. The kernel computes no sum over edges, so a segment may end
+// anywhere. Short segments shorten the last wave of blocks, but read the dz of a row more often.
 const gradSegment = 64
 
 const gradLanePlaces = 4
 
-// generatedGradPlan returns header, warps, lanes, then for every harmonic the columns of partial that add to its dy.
+// generatedGradPlan returns the plan's integers: header, warps and lanes, then for every harmonic the columns of
+// partial that add to its dy.
 func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	laneInts := gradLanePlaces + 2*g.plan.Paths
 	header := make([]int32, gradInts)
@@ -219,7 +222,8 @@ func (g generatedGrad) shapeKernel() *device.Kernel {
 	return &k
 }
 
-// scratchWords returns the words needed besides the general kernel's: the plan, and with dy the columns of all warps.
+// scratchWords returns the number of four-byte words that the generated kernel needs in addition to the general
+// kernel's: the plan, and with dy the columns of all warps.
 func (g generatedGrad) scratchWords(t TensorProduct, edgeCap int, dy bool) int64 {
 	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partialWords(edgeCap, dy), 1)
 }

@@ -20,8 +20,9 @@ var (
 	tpGradXMaceLargePTX string
 )
 
-// The kernels of the generated dx have the arguments and the host kernel of tpGradXKernel, and their plan as a last
-// argument. On CUDA an item is one warp's part of one segment of a node's edges, and table and constants are not read.
+// The generated kernels for dx have the arguments and the host kernel of tpGradXKernel, and their plan as a last
+// argument. On CUDA an item is one warp's part of one segment of a node's edges, and the kernel does not read table and
+// constants.
 var (
 	tpGradXSmallKernel      = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_small", Host: tpGradXGeneratedHost, PTX: tpGradXSmallPTX, Threads: 32, PerBlock: 1})
 	tpGradXMaceMediumKernel = device.Typed[tpxKernelArgs](device.Kernel{Name: "tp_gradx_mace_medium", Host: tpGradXGeneratedHost, PTX: tpGradXMaceMediumPTX, Threads: 32, PerBlock: 1})
@@ -38,7 +39,7 @@ type generatedGradX struct {
 	plan   *tpgen.XPlan
 }
 
-// generatedGradXs has the generated gradients with respect to features, by tpgen.Key; see generatedProducts.
+// generatedGradXs maps the key of a product (see tpgen.Key) to its generated kernel for dx; see generatedProducts.
 var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) {
 	all := map[string]generatedGradX{}
 	for _, f := range tpgen.Families() {
@@ -80,7 +81,7 @@ func (t TensorProductGrad) XKernelName() string {
 	return tpGradXKernel.Name
 }
 
-// Header indices of the plan of a generated dx; see tensorproduct_gengradx.cuh.
+// Indices in the header of the plan that a generated kernel of dx reads; see tensorproduct_gengradx.cuh.
 const (
 	gradXTiles = iota
 	gradXIn

@@ -25,18 +25,20 @@ var tpGradPTX string
 //	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
 type TensorProductGrad struct {
 	Product TensorProduct
-	// AddY and AddX add to the existing dy or dx.
+	// AddY adds dy to the values in its buffer instead of overwriting them. AddX does so for dx.
 	AddY, AddX bool
 }
 
-// TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, and for dx the edges by source
-// as ColPtr [nodes+1] and Perm [E] (see BySource).
+// TPGradBuffers are the arguments of TensorProductGrad: the arguments of the product, the cotangents, and for dx the
+// edges sorted by source as ColPtr [nodes+1] and Perm [E] (see BySource).
 type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW device.Buffer }
 
-// tpGradKernel and tpGradXKernel compute in ir_mul. An item of tpGradKernel is one edge, on CUDA a warp; its argument
-// what has the bits gradW, gradY and gradAddY. An item of tpGradXKernel is a segment of tpGradSegment of a node's
-// edges, on CUDA one tile of it. Segment j of node a has the number colptr[a]/tpGradSegment + a + j and writes that
-// row of partial. An item of tpGradSumKernel is a node: it adds the node's rows of partial.
+// The kernels compute in the layout ir_mul. An item of tpGradKernel is one edge, one warp on CUDA; its argument "what"
+// has the bits gradW, gradY and gradAddY.
+//
+// An item of tpGradXKernel is a segment, up to tpGradSegment edges of one node; on CUDA it is one tile (32 copies of a
+// block) of a segment. Segment j of node a writes row colptr[a]/tpGradSegment + a + j of partial. An item of
+// tpGradSumKernel is a node; it adds the node's rows of partial into dx.
 var (
 	tpGradKernel    = device.Typed[tpGradArgs](device.Kernel{Name: "tp_grad", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
 	tpGradXKernel   = device.Typed[tpGradXArgs](device.Kernel{Name: "tp_grad_x", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes})
@@ -54,17 +56,18 @@ const (
 	tpGradSegment = 256
 )
 
-// Header indices of the backward plan; the header has sizes, and offsets in integers from the plan's start. After it
-// come paths, cells and terms of tpTable, the cells with i and k exchanged, every path's terms by j, and dx's tiles.
+// Indices in the header of the backward plan. The header has sizes, and offsets in integers from the plan's start.
+// After it come paths, cells and terms of tpTable, the cells with i and k exchanged, every path's terms by j, and the
+// tiles of dx.
 const (
 	backPaths = iota
 	backTable // paths, cells, terms
 	backCells
 	backTerms
-	backSwapped // cells by (k, i)
-	backStarts  // offset 14 of a path: first and last+1 index in backByJ of each j's terms
+	backSwapped // the cells, ordered by (k, i)
+	backStarts  // from offset 14 of a path on: for each j, first and last+1 index of its terms in backByJ
 	backByJ     // 2 integers per term, ordered by j: cell of the path, bits of the constant
-	backTiles   // 4 integers per tile: offset of the block in x, copies, components, first copy
+	backTiles   // 4 integers per tile: offset of the block in x, number of copies, components, first copy
 	backTileOf  // per tile: first and last+1 index of its paths in backTilePaths
 	backTilePaths
 	backAcross // number of tiles
@@ -156,7 +159,8 @@ func (t TensorProduct) makeBackPlan() (backPlan, error) {
 	return p, nil
 }
 
-// cutBackTiles cuts the features into tiles of 32 copies of one block, and lists the paths of each tile.
+// cutBackTiles cuts the features into tiles of 32 copies of one block. It returns the tiles, each tile's range of
+// indices in paths, and the paths of all tiles.
 func (t TensorProduct) cutBackTiles(table []int32) (tiles, of, paths []int32) {
 	at := t.TP.In1.Offsets()
 	of = append(of, 0)
@@ -219,7 +223,7 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	return k.finishBinding()
 }
 
-// tpGradEdges appends the launch for dw and dy and returns their share of the minimum cost.
+// tpGradEdges appends the launch for dw and dy. It returns the part of the minimum cost that belongs to them.
 func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0
@@ -308,7 +312,7 @@ func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	return &k
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
+// Scratch returns the number of bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
 func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
 	p := t.Product
 	plan, err := p.makeBackPlan()

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// backView is a backward plan with scratch memory; it lives on the stack of one call.
+// backView holds a backward plan and scratch memory; it is on the stack of one call.
 type backView struct {
 	plan, table, cells, js, swapped []int32
 	constants                       []float32
@@ -117,8 +117,8 @@ func tpGradX(a *tpGradXView, lo, hi int) {
 	}
 }
 
-// addBack adds w_u sum_k M_ik dz_uk to dx for len(w) copies from u on. It multiplies by w on the narrower side: dz
-// once per k, or, if x has fewer components, the sum once per i.
+// addBack adds w_u sum_k M_ik dz_uk to dx for len(w) copies from copy u on. It multiplies by w on the narrower side: dz
+// once per k, or, if x has fewer components than dz, the sum once per i.
 func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32) {
 	n, mul, d1, d3 := len(w), int(path[4]), int(path[5]), int(path[6])
 	swapped := v.swapped[int(path[7])*cellInts : int(path[8])*cellInts]
@@ -139,7 +139,8 @@ func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32
 	}
 }
 
-// segmentOf returns the range of perm of segment s, which belongs to the last node whose first segment is not after s.
+// segmentOf returns the range of edges in perm of segment s. The segment belongs to the last node whose first segment
+// is at most s.
 func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
 	lo, hi := 0, nodes
 	for hi-lo > 1 {

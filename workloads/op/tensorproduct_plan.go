@@ -8,9 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tpPlan is a tensor product cut into tiles and warps for CUDA: the output values that every thread of a block
-// computes, and the M_ik that its warp needs. tensorproduct.cuh reads the plan and must agree on the header, warpInts,
-// laneInts, copiesOf and the largest number of sums of a lane. ints holds these sections:
+// tpPlan is a tensor product cut into tiles and warps for CUDA: which output values each thread of a block computes,
+// and which matrices M its warp needs. A thread computes the paths into its output one after the other, in passes.
+// tensorproduct.cuh reads the plan and must agree on the header, warpInts, laneInts, copiesOf and the largest number of
+// sums of a lane. ints holds these sections:
 //
 //	header   16 integers, see planTiles and following
 //	warps    8 integers per tile, pass and warp, see warp
@@ -37,8 +38,8 @@ const (
 	planCells
 	planTerms
 	planLanes
-	planPaths     // of the tpTable, for the host
-	planPathCells // of the tpTable, for the host
+	planPaths     // tpTable.paths, for the host kernel
+	planPathCells // tpTable.cells, for the host kernel
 )
 
 const (
@@ -50,21 +51,21 @@ const (
 
 	maxTPThreads = 256 // the kernels are compiled for at most so many
 
-	// The shared memory that every GPU since 2010 grants a block by default.
+	// sharedBytes is the shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
-	// Shared memory per thread in bytes. On an H100 it limits the blocks per multiprocessor no more than the kernels'
-	// registers do, and leaves half of the cache.
+	// sharedPerThread is the shared memory per thread in bytes. On an H100 it limits the blocks per multiprocessor no more
+	// than the kernels' registers do, and leaves half of the cache.
 	sharedPerThread = 256
-	// maxBatch is the number of edges whose M are built at a time. It is less than the 32 lanes of a warp, because the
+	// maxBatch is the number of edges whose M a warp builds at a time. It is less than the 32 lanes of a warp, because the
 	// lanes hold the sources of a batch and of the edge after it.
 	maxBatch = 16
 )
 
-// isUnrolled reports whether the kernels have unrolled loops for these numbers of components.
+// isUnrolled reports whether the kernels have unrolled loops for d1 components of x and d3 of the output.
 func isUnrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
 
-// copiesOf returns how many copies u of an output block one lane computes: as many as registers can hold sums of d3
-// components for, and the d1 components of x that the lane reads ahead. d1 is 0 if loops are not unrolled.
+// copiesOf returns how many copies u of an output block one lane computes. Its registers must hold the sums of d3
+// components for each copy, and the d1 components of x that the lane reads ahead. d1 is 0 if loops are not unrolled.
 func copiesOf(d1, d3 int) int {
 	switch {
 	case d1 > 5 || d1 > 0 && d1+d3 > 12:
@@ -88,17 +89,18 @@ type planShape struct {
 	room    int  // bytes of shared memory for M of all warps of a block
 }
 
-// floatLimit returns the number of floats of M that a warp may use.
+// floatLimit returns how many floats of shared memory a warp may use for M.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane computes the copies first, first+step, … of an output block; own selects those that it writes.
+// lane computes some copies of an output block: the copy first and the following ones at distance step, as many as the
+// field copies. own selects those that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 is 0 if loops are not unrolled
 }
 
-// warp is up to 32 lanes of one degree and number of copies. Its 8 integers in the plan, for each pass: first and
-// last+1 cell, floats of M per edge, edges per batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
+// warp holds up to 32 lanes with the same degree and number of copies. For each pass the plan has 8 integers of a warp:
+// first and last+1 cell, floats of M per edge, edges per batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
 type warp []lane
 
 // Values of lane.own: the copies that a lane writes.
@@ -108,9 +110,9 @@ const (
 	ownAll
 )
 
-// lanesOf covers mul copies by n lanes of v copies each, at distance step, without a gap (step <= n) and without a
-// copy beyond the last: (n-1) + (v-1)*step = mul-1. It returns the fewest such lanes. If step < n they overlap: copy v
-// of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
+// lanesOf returns n lanes of v copies each that cover mul copies. The copies of a lane are at distance step, neither
+// with a gap (step <= n) nor with a copy beyond the last: (n-1) + (v-1)*step = mul-1. It returns the fewest such lanes.
+// If step < n they overlap: copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0
@@ -123,7 +125,7 @@ func lanesOf(mul, v int) (n, step int) {
 // triple identifies a matrix M; paths with equal triples share M.
 type triple struct{ l1, l2, l3, yAt int }
 
-// floatCount returns the floats of M, with rows padded to a multiple of four.
+// floatCount returns the number of floats of M, with rows padded to a multiple of four.
 func (t triple) floatCount() int { return (2*t.l1 + 1) * t.rowPitch() }
 func (t triple) rowPitch() int   { return (2*t.l3 + 1 + 3) / 4 * 4 }
 
@@ -183,7 +185,7 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 }
 
 // listLanes lists the lanes of all output blocks. Lanes that read the same block of x are neighbours, so that their
-// warps share it in the cache; among them, lanes with the same M are neighbours, so that they share M within a warp.
+// warps find it in the cache. Among these, lanes with the same M are neighbours, so that they share M within a warp.
 func (p *planner) listLanes() []lane {
 	var blocks []int
 	for b, m := range p.t.TP.Out {
@@ -242,7 +244,7 @@ func (p *planner) cutWarps(all []lane) []warp {
 	return warps
 }
 
-// tripleOf returns the triple of path number pass of an output block. If there is no such path, its l1 is -1.
+// tripleOf returns the triple of the path that an output block adds in the given pass. If there is none, its l1 is -1.
 func (p *planner) tripleOf(block, pass int) triple {
 	if pass >= len(p.chains[block]) {
 		return triple{l1: -1, l3: p.t.TP.Out[block].Ir.L}
@@ -251,13 +253,13 @@ func (p *planner) tripleOf(block, pass int) triple {
 	return triple{p.t.TP.In1[ins.In1].Ir.L, p.t.TP.In2[ins.In2].Ir.L, p.t.TP.Out[ins.Out].Ir.L, p.yAt[ins.In2]}
 }
 
-// passTriple is a triple in one pass; every pass has its own M.
+// passTriple is a triple in one pass; a matrix M is stored for one pass only.
 type passTriple struct {
 	pass int
 	triple
 }
 
-// laneTriple returns a lane's triple in a pass, and whether the lane has a path there.
+// laneTriple returns the triple of the path that a lane computes in a pass, and whether there is one.
 func (p *planner) laneTriple(l lane, pass int) (triple, bool) {
 	key := p.tripleOf(l.block, pass)
 	return key, key.l1 >= 0
@@ -331,8 +333,8 @@ func (p *planner) addCells(key triple, at int) error {
 	return nil
 }
 
-// fillLane writes the integers of one lane: for x the offset, step of copies, step of components, d1; for w the
-// offset, step; coefficient; offset of M; for out the offset, step of copies, step of components, d3; and own.
+// fillLane writes the integers of one lane. For x: offset, step of copies, step of components, d1. For w: offset, step.
+// Then the coefficient and the offset of M. For out: offset, step of copies, step of components, d3. Last own.
 func (p *planner) fillLane(one []int32, l lane, pass int, at map[triple]int) {
 	one[11] = int32(l.d3)
 	o := p.t.TP.Out[l.block]
@@ -354,7 +356,7 @@ func (p *planner) fillLane(one []int32, l lane, pass int, at map[triple]int) {
 	one[12] = int32(l.own)
 }
 
-// planFor returns the plan of an implementation with its launch shape.
+// planFor returns the plan for the product's implementation with its launch shape.
 func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
 	if g, ok := t.generatedProduct(); ok {
 		return t.generatedPlan(tab, g), nil

@@ -1,7 +1,7 @@
 package op
 
-// RefTensorProduct computes one row of the convolution, out [Out.Dim], from the features x [degree,In1.Dim] of the
-// row's sources and the harmonics y and weights w of its edges, all in t.Layout.
+// RefTensorProduct computes one row of the convolution, out [Out.Dim]. x [degree,In1.Dim] holds the features of the
+// row's sources, y and w the harmonics and weights of its edges. All are in t.Layout.
 func RefTensorProduct(t TensorProduct, x, y, w, out []float64) error {
 	in, sh, numel, outDim := t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel(), t.TP.Out.Dim()
 	degree := 0

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// tpTable is a tensor product as numbers for its kernels: paths; for every path the non-zero cells (i,k) of M_ik =
-// sum_j C_ijk Y_j; for every cell the terms of its sum. Cells are ordered by i, or by k if the output has fewer
-// components, so that a kernel multiplies by the weights once per component of the narrower side.
+// tpTable is a tensor product as numbers for its kernels. It lists the paths, for every path the non-zero cells (i,k)
+// of M_ik = sum_j C_ijk Y_j, and for every cell the terms of its sum. Cells are ordered by i, or by k if the output has
+// fewer components, so that a kernel multiplies by the weights once per component of the narrower side.
 type tpTable struct {
 	ints      []int32   // paths, cells and terms, one after the other
 	constants []float32 // one per term: 3j times coefficient times scale
 	paths     int
 	cells     int
-	flops     int // minimum per edge
+	flops     int // least operations per edge
 }
 
 // A cell is cellInts integers (i, k, first and last+1 term), a term is one integer j, a path is pathInts integers:
@@ -94,8 +94,8 @@ func (t TensorProduct) compileTable() (tpTable, error) {
 	return tab, nil
 }
 
-// pathFlops counts the operations of one path for one edge: two per term for M, once per copy of the harmonics; then
-// for every coupled pair of copies w*x and two per cell. A mode that sums over pairs into mo outputs instead
+// pathFlops counts the operations of one path for one edge. M takes two per term, once per copy of the harmonics. Then
+// every coupled pair of copies takes w*x and two per cell. A mode that sums over pairs into mo outputs instead
 // multiplies the d3 results of each pair by a weight once per output.
 func (t TensorProduct) pathFlops(ins so3.Instruction, terms, cells int) int {
 	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]

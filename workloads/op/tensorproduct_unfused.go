@@ -34,7 +34,8 @@ const (
 	modeUUU
 )
 
-// pairKey is a pair of blocks whose outer product some path needs; if same, only of equal copies (uuw and uuu).
+// pairKey is a pair of blocks whose outer product some path needs. If same is set, only equal copies are multiplied
+// (uuw and uuu).
 type pairKey struct {
 	in1, in2 int
 	same     bool
@@ -65,8 +66,8 @@ func (t TensorProduct) pairCount(key pairKey) int {
 	return m1 * m2
 }
 
-// edgeWidths returns the largest number of values per edge of an outer product and of a contraction. The paths of a
-// pair follow its outer product directly, so one buffer of each size is enough.
+// edgeWidths returns the largest number of values per edge of an outer product, and of a contraction. The launches for
+// the paths of a pair directly follow those for its outer product, so one buffer of each size is enough.
 func (t TensorProduct) edgeWidths() (outer, contracted int) {
 	for _, ins := range t.TP.Instructions {
 		key := keyOf(ins)
@@ -119,8 +120,8 @@ func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
 	return n * floatBytes
 }
 
-// bindUnfused binds two operations: product writes every edge's result to mid [E,out dim], scatter sums mid over
-// edges. product owns the memory of both.
+// bindUnfused binds two operations: product writes every edge's result to the buffer mid [E,out dim], scatter sums mid
+// over edges. product owns the memory of both.
 func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
 	terms, err := t.unfusedTerms()
 	if err != nil {

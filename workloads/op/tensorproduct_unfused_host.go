@@ -100,7 +100,9 @@ func (s *weightArgs) weightEdge(z, w, out []float32) {
 	}
 }
 
-// weightPair adds the contraction z of copies (u, v) to their outputs; so3.Mode has the shapes of the weights.
+// weightPair multiplies z, the contraction of copy u of the first input with copy v of the second, by its weights (1
+// without weights). It adds the products to the output copies that the mode couples to (u, v). so3.Mode has the shapes
+// of the weights.
 func (s *weightArgs) weightPair(u, v int, z, w, out []float32) {
 	first, n, wAt := 0, 1, 0
 	switch s.mode {

@@ -10,13 +10,13 @@ import (
 //go:embed transpose.ptx.zst
 var transposePTX string
 
-// Transpose changes each row's layout, x [rows,dim] -> out [rows,dim], to ir_mul or, with ToMulIr, back to mul_ir.
+// Transpose changes the layout of each row, x [rows,dim] -> out [rows,dim], to ir_mul or, with ToMulIr, to mul_ir.
 type Transpose struct {
 	Irreps              so3.Irreps
 	ToMulIr, Accumulate bool
 }
 
-// One item of transposeKernel is one row. A block of its table: offset, rows and columns of the source, 0.
+// One item of transposeKernel is one row. Its table describes a block by offset, rows and columns of the source, and 0.
 var transposeKernel = device.Typed[transposeArgs](device.Kernel{Name: "transpose", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1})
 
 func (t Transpose) blockTable() []int32 {

@@ -17,7 +17,7 @@ func transposeHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// transposeBlock writes dst [cols,rows] from src [rows,cols], or adds to dst.
+// transposeBlock writes the transpose of src [rows,cols] to dst [cols,rows], or adds it to dst if add is set.
 func transposeBlock(src, dst []float32, rows, cols int, add bool) {
 	if (rows == 1 || cols == 1) && !add {
 		copy(dst, src)

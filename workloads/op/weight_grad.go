@@ -13,9 +13,9 @@ import (
 //go:embed weight_grad.ptx.zst
 var weightGradPTX string
 
-// outerBlock is one block of a weight gradient: a sum over rows r of outer products of a block of a's row with a block
-// of b's row. Chunks of outerChunk rows are added to partial sums, and these in order: one float32 sum over all rows
-// would lose digits of small terms, and a fixed order gives the same bits for any number of threads:
+// outerBlock is one block of a weight gradient W. W is a sum over rows r of outer products of a block in a's row with a
+// block in b's row. The kernel sums each outerChunk rows separately, then adds these partial sums in order: one float32
+// sum over all rows would lose digits of small terms, and a fixed order gives the same bits for any number of threads:
 //
 //	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
 type outerBlock struct {
@@ -24,7 +24,7 @@ type outerBlock struct {
 	k         float32
 }
 
-// outerSum is one sum over rows with all its blocks. a, b and w are the row widths of a and b and the size of W.
+// outerSum is one sum over rows with all its blocks. a and b are the widths of a row of a and of b, w is the size of W.
 type outerSum struct {
 	blocks    []outerBlock
 	a, b, w   int
@@ -36,15 +36,16 @@ const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// Least and most copies of a per host item, multiples of outerStep, the rows of a tile of vec's product. More
-	// copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA block's tile.
+	// A host item takes between outerFewest and outerMost copies of a, in multiples of outerStep, the rows of a tile of
+	// vec's product. More copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA
+	// block's tile.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )
 
-// An item of weightGradKernel is one tile of one chunk of rows. A tile is outerInts integers: a, b, w, m1, m3, d of
-// its block; first copy and number of copies of a, then of b; bits of k; words of work memory per item. An item of
-// weightSumKernel is a value of W, an item of roundKernel a value of x.
+// An item of weightGradKernel is one tile of one chunk of rows. A tile is outerInts integers: the fields a, b, w, m1,
+// m3, d of its block; first copy and number of copies of a, then of b; bits of k; words of work memory per item. An
+// item of weightSumKernel is a value of W, an item of roundKernel a value of x.
 var (
 	weightGradKernel = device.Typed[weightGradArgs](device.Kernel{Name: "weight_grad", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1})
 	weightSumKernel  = device.Typed[weightSumArgs](device.Kernel{Name: "weight_sum", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024})
@@ -69,12 +70,13 @@ func (o outerSum) tileTable(square bool) (table []int32) {
 	return table
 }
 
-// outerCopies returns the copies of a per item: few enough for at least four items, within outerFewest and outerMost.
+// outerCopies returns the number of copies of a per host item: few enough for at least four items, but within
+// outerFewest and outerMost.
 func outerCopies(m1 int) int {
 	return min(max(ceilDiv(m1, 4*outerStep)*outerStep, outerFewest), outerMost)
 }
 
-// itemWork returns the words of work memory of a host item.
+// itemWork returns how many four-byte words of work memory a host item needs.
 func (o outerSum) itemWork() int64 {
 	most := 0
 	for _, b := range o.blocks {
@@ -83,7 +85,8 @@ func (o outerSum) itemWork() int64 {
 	return int64(vec.WorkT(most, outerRows))
 }
 
-// rowFlops counts the operations of one row: two per weight and component, and one product with k per value of a.
+// rowFlops counts the operations of one row: per component two for each weight, and one product with k for each copy of
+// a.
 func (o outerSum) rowFlops() int {
 	n := 0
 	for _, b := range o.blocks {
@@ -92,8 +95,8 @@ func (o outerSum) rowFlops() int {
 	return n
 }
 
-// weightGrad appends the launches over rows, or over edges if rows is negative. o.precision may round a and b in
-// place.
+// weightGrad appends the launches that sum over the given rows, or over edges if rows is negative. With o.precision
+// they may round a and b in place.
 func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
 	if rows >= 0 {
@@ -153,7 +156,7 @@ func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	return moveCost(chunks*o.w, read, o.w)
 }
 
-// workWords returns the words of work memory of all host items; a GPU needs none.
+// workWords returns how many four-byte words of work memory all host items need; a GPU needs none.
 func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	if tiled {
 		return 1
@@ -167,7 +170,7 @@ func (o outerSum) scratchBytes(capacity int, tiled bool) int64 {
 	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.workWords(capacity, across, tiled), 1)) * floatBytes
 }
 
-// Outer is the gradient of one weight matrix, for a workload that binds its own launches; rows are added in chunks:
+// Outer is the gradient of one weight matrix, for a workload that binds its own launches. It sums the rows in chunks:
 //
 //	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
 type Outer struct {
@@ -175,21 +178,22 @@ type Outer struct {
 	Add        bool
 }
 
-// OuterBuffers are the arguments of Outer's launches: arrays A, B and W, and the caller's reusable memory: Partial and
-// Work, sized by the methods of these names, and Table, which depends on M and K.
+// OuterBuffers are the arguments of Outer's launches: the arrays A, B and W, and memory that the caller may reuse. The
+// methods Partial, Work and Table give the sizes of the buffers of these names; the contents of Table depend on M and
+// K.
 type OuterBuffers struct{ A, B, W, Partial, Table, Work any }
 
 func (o Outer) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{m1: o.M, m3: o.K, d: 1, k: 1}}, a: o.M, b: o.K, w: o.M * o.K, add: o.Add}
 }
 
-// Table returns the contents of the buffer Table for that kind of device.
+// Table returns the contents of the buffer Table for a kind of device ("host" or a GPU's).
 func (o Outer) Table(kind string) []int32 { return o.outerSum().tileTable(kind != "host") }
 
-// Partial returns the words of partial sums.
+// Partial returns the number of four-byte words of the partial sums.
 func (o Outer) Partial() int64 { return int64(ceilDiv(o.Rows, outerChunk)) * int64(o.M) * int64(o.K) }
 
-// Work returns the words of work memory on that kind of device.
+// Work returns the number of four-byte words of work memory on a kind of device.
 func (o Outer) Work(kind string) int64 {
 	return o.outerSum().workWords(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
 }
@@ -210,7 +214,7 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 	}
 }
 
-// RoundInPlace returns a launch that rounds n values of x to tf32, bf16 or fp16.
+// RoundInPlace returns a launch that rounds n values of x in place to tf32, bf16 or fp16.
 func RoundInPlace(x any, n int, precision string) Launch {
 	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: roundInplaceArgs{
 		x: x, count: n, mode: roundings[precision],
@@ -259,7 +263,7 @@ func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, row
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device.
+// Scratch returns the number of bytes that Bind allocates on that kind of device.
 func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 	l := g.Linear
 	n := g.outerSum().scratchBytes(rows, kind != "host")
@@ -271,7 +275,7 @@ func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
 }
 
 // MLPWeightGrad is the gradient of an MLP's weights, from the results of BindKept and MLPGrad. A precision below fp32
-// rounds b, da, h and dw in place, to the values that the other products use:
+// rounds b, da, h and dw in place, to the values that the other products of the MLP use:
 //
 //	b [E,In], da [E,Hidden] -> dw1 [In,Hidden] = s1 b^T da
 //	h [E,Hidden], dw [E,Out] -> dw2 [Hidden,Out] = s2 h^T dw
@@ -300,7 +304,7 @@ func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buf
 	return k.finishBinding()
 }
 
-// Scratch returns the bytes that Bind allocates on that kind of device.
+// Scratch returns the number of bytes that Bind allocates on that kind of device.
 func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
 	first, second := g.outerSums()
 	return first.scratchBytes(edgeCap, kind != "host") + second.scratchBytes(edgeCap, kind != "host")
@@ -318,7 +322,7 @@ func (r Readout) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
 }
 
-// WeightScratch returns the bytes that BindWeightGrad allocates on that kind of device.
+// WeightScratch returns the number of bytes that BindWeightGrad allocates on that kind of device.
 func (r Readout) WeightScratch(rows int, kind string) int64 {
 	return r.outerSum().scratchBytes(rows, kind != "host")
 }

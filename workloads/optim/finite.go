@@ -14,8 +14,9 @@ func Finite(v ...float32) bool {
 	return true
 }
 
-// Diverged returns the error for a loss that is not finite. It restarts training and repeats all steps to name the
-// first stage with values that are not finite: again repeats step n and returns that stage, or "".
+// Diverged returns the error for a loss that is not finite after the given number of steps. It restarts training and
+// repeats all steps to name the first stage whose values are not finite: the argument again repeats step n and returns
+// that stage, or "" if there is none.
 func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
 	if err := restart(); err != nil {
 		return err

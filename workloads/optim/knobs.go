@@ -106,7 +106,8 @@ func lossKnob() workloads.Knob {
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
-	// Claim only the time of the fills, not the saving from writing the first gradients instead of adding them.
+	// Claim only the time of the fills. Writing the first gradients instead of adding them saves time too, but that is not
+	// claimed.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": Train},
 		Targets: []workloads.Target{{Stage: "loss", Kernels: []string{"fill"}, Whole: true}},
@@ -121,8 +122,8 @@ func waitStages() []string {
 	return []string{"sync", gpuprof.StageLaunch, gpuprof.StageGap, "collate", "backpressure"}
 }
 
-// waitsOnce returns a Waits function: one wait per training step if knob has value, unless the knob named unless is
-// set to is.
+// waitsOnce returns a Waits function for a knob. The function returns one wait per training step if set[knob] == value,
+// but none if set[unless] == is.
 func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 {
 		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {
@@ -132,7 +133,8 @@ func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string
 	}
 }
 
-// Refuse returns an error for a training knob without effect; batch is the knob that accumulate divides.
+// Refuse returns an error for a training knob that has no effect with the other settings. batch is the name of the knob
+// that accumulate divides.
 func Refuse(set gpuprof.Settings, batch string) error {
 	usage := func(format string, args ...any) *gpuprof.Error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)

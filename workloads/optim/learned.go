@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Reference computes training steps in float64; it has the parameters in the order of Open.
+// Reference computes training steps in float64. It has the parameters in the order of Step.Open.
 type Reference struct {
-	P, before, m, v [][]float64 // current, before the last step, and Adam's moments
+	P, before, m, v [][]float64 // parameters now, parameters before the last step, and Adam's two moments
 	least           [][]float64 // smallest gradient of all steps, relative to the root mean square over its parameter
 	terms, sizes    []float64   // size of a parameter's gradient, see Term: in this step, and averaged like its first moment
 	steps           int
@@ -23,7 +23,7 @@ type Reference struct {
 // values, and the rounding errors of sums over them exceed the tolerances.
 const checkRate = 1e-3
 
-// NewReference starts with the initial values of the parameters.
+// NewReference returns a reference that starts with the given initial values of the parameters.
 func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
 	r := &Reference{rate: min(set.Float("lr"), checkRate), clip: set.Float("clip")}
 	for _, p := range drawn {
@@ -56,8 +56,8 @@ func (r *Reference) Gradients() (all [][]float64) {
 	return all
 }
 
-// Term adds weight times a part of parameter k's gradient to sum. If parts cancel, their rounding errors remain, so
-// Follow measures errors relative to the parts where these are larger than the sum.
+// Term adds weight times part, a part of parameter k's gradient, to sum. If parts cancel, their rounding errors remain,
+// so Follow measures errors relative to the parts where these are larger than the sum.
 func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	for i, v := range part {
 		sum[i] += weight * v
@@ -65,7 +65,7 @@ func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	}
 }
 
-// Step clips the gradients in place and makes a step of Adam.
+// Step clips the gradients in place, and makes a step of Adam with them.
 func (r *Reference) Step(grads [][]float64) {
 	factor := RefClip(r.clip, grads...)
 	r.steps++
@@ -88,21 +88,22 @@ func (r *Reference) Step(grads [][]float64) {
 }
 
 // UpdateTolerance returns the tolerance for the change of parameters if gradients have a relative error of t. Adam
-// divides a gradient by its size, so the error counts relative to the smallest compared gradient. The factor 2 covers
-// the moments of earlier steps. A missing update has an error of 1.
+// divides a gradient by its size, so the error of the change is relative to the smallest gradient that is compared. The
+// factor 2 covers the moments of earlier steps. A change that is missing has an error of 1.
 func UpdateTolerance(t float64) float64 { return 2 * t / leastCompared(t) }
 
-// leastCompared returns the smallest gradient whose change is compared, relative to its parameter's root mean square.
+// leastCompared returns the size of the smallest gradient for which the change of its parameter is compared, relative
+// to the root mean square of the parameter's gradients.
 func leastCompared(t float64) float64 { return max(20*t, 0.1) }
 
 // rounded is an upper bound of a float32 parameter's rounding error in a step, relative to the parameter.
 const rounded = 1. / (1 << 21)
 
 // Follow compares parameters and first moments with the reference after both have made a step. First moments are sums
-// of the gradients of all steps. Of parameters it compares the change in this step, but only if gradients with a
-// relative error of t determine it. The reference then continues from the device's parameters: where the change is
-// uncertain, both may differ by twice the learning rate, and so would the next gradients. order converts a parameter's
-// device values to the reference's order; nil means no conversion.
+// of the gradients of all steps. Of a parameter it compares the change in this step, but only where a gradient with a
+// relative error of t determines this change. The reference then continues from the device's parameters: where the
+// change is uncertain, both may differ by twice the learning rate, and so would the next gradients. order converts a
+// parameter's device values to the reference's order; nil means no conversion.
 func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {

@@ -39,9 +39,10 @@ const (
 	eps   = 1e-8
 )
 
-// Indices of the state that kernels share: step t, learning rate, clipping factor; lr/(1-beta1^t) and
-// 1/sqrt(1-beta2^t), which tick computes; norm of all gradients; and for Scaler the scale S, 1/S, the factor of
-// cotangents, good steps since S changed, and 1 if a gradient of this step is not finite.
+// Indices of the values in the state buffer, which kernels share. They are the step t, the learning rate, the clipping
+// factor; lr/(1-beta1^t) and 1/sqrt(1-beta2^t), which tickKernel computes; and the norm of all gradients. For Scaler
+// they are the scale S, 1/S, the factor of cotangents, the number of good steps since S changed, and 1 if a gradient of
+// this step is not finite.
 const (
 	stateStep = iota
 	stateRate
@@ -71,9 +72,9 @@ const (
 
 const chunk = 4096 // number of values whose squares make one partial sum
 
-// Kernels over up to five tensors take the end offsets of the first four in the concatenation of all. An item is one
-// value for the Adam and scale kernels, one chunk for squaresKernel, everything for tickKernel and clipKernel. Adam
-// does nothing in a step with a gradient that is not finite.
+// Kernels over up to five tensors take, as arguments, the end offsets of the first four in the concatenation of all. An
+// item is one value for the Adam and scale kernels, and one chunk for squaresKernel; tickKernel and clipKernel have one
+// item. Adam does nothing in a step with a gradient that is not finite.
 var (
 	adamKernel     = device.Typed[adamArgs](device.Kernel{Name: "adam", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	adamPartKernel = device.Typed[adamPartArgs](device.Kernel{Name: "adam_part", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
@@ -115,7 +116,7 @@ func (a *Adam) Check() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
 }
 
-// cutGroups groups the tensors by launches.
+// cutGroups divides the tensors into groups, one for each launch.
 func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	most := perLaunch
 	if a.Impl == Loop {
@@ -131,7 +132,7 @@ func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	return groups
 }
 
-// Words returns the four-byte words that Open allocates for tensors of these sizes.
+// Words returns the number of four-byte words that Open allocates for tensors of these sizes.
 func (a *Adam) Words(sizes []int) int64 {
 	words, chunks := int64(stateWords), int64(0)
 	for _, n := range sizes {
@@ -193,8 +194,9 @@ func (a *Adam) countValues() (n int) {
 	return n
 }
 
-// normLaunches returns the launches for the norm of all gradients: divide by the loss scale if there is one, square
-// and add in chunks, and reduce to the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
+// normLaunches returns the launches for the norm of all gradients and the clipping factor. They divide the gradients by
+// the loss scale if there is one, sum their squares in chunks, and compute the factor min(1, Limit/(norm + 1e-6)),
+// which stays on the device.
 func (a *Adam) normLaunches() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {
@@ -224,7 +226,7 @@ func (a *Adam) clipLaunches() (all []op.Launch) {
 	return all
 }
 
-// scaleLaunch multiplies n values by one value of the state.
+// scaleLaunch returns a launch that multiplies n values of b by one value of the state buffer, whose index is by.
 func (a *Adam) scaleLaunch(b device.Buffer, n, by int) op.Launch {
 	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: scaleByArgs{
 		g: b, state: a.state, which: by,
@@ -266,11 +268,11 @@ func (a *Adam) stepLaunches() []op.Launch {
 	return all
 }
 
-// partCosts has flops, values read and values written per value of each operation.
+// partCosts lists, for each operation of adamPartKernel, the flops, values read and values written per value.
 var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
 
 // operands returns the values and gradients of a launch's tensors, and the end offsets of the first four in their
-// concatenation. Unused places repeat the last tensor with an empty range.
+// concatenation. For fewer than five tensors it repeats the last one with an empty range.
 func (g group) operands() (p, grad [perLaunch]device.Buffer, ends [perLaunch]int) {
 	at := 0
 	for i := range perLaunch {

@@ -8,13 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// operands are a launch's tensors for host code, and the end offsets of the first four in their concatenation.
+// operands holds a launch's tensors for host code, and the end offsets of the first four in their concatenation.
 type operands struct {
 	p, g [perLaunch]device.Mem
 	ends [perLaunch - 1]device.Int32
 }
 
-// each cuts [lo, hi), a range among all values, by tensors and calls f with each part's values, gradients and range.
+// each divides [lo, hi), a range in the concatenation of all tensors, at the tensors' ends. It calls f for each part
+// with the part's values, its gradients and its range.
 func (o *operands) each(lo, hi int, f func(p, g []float32, lo, hi int)) {
 	start := 0
 	for i := range perLaunch {

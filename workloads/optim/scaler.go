@@ -13,13 +13,13 @@ const (
 )
 
 const (
-	firstScale = 65536 // both as in PyTorch's GradScaler
+	firstScale = 65536 // this and growAfter as in PyTorch's GradScaler
 	growAfter  = 2000
 )
 
 // Scaler scales a loss so that small gradients survive rounding to fp16, and divides the gradients by the scale. It
-// skips a step with a gradient that is not finite and then halves a dynamic scale; Growth steps without a skip double
-// it. Weight is the weight of a micro-batch.
+// skips a step with a gradient that is not finite. A dynamic scale is then halved, and doubled after Growth steps
+// without a skip. Weight is the weight of a micro-batch.
 type Scaler struct {
 	Mode   string
 	Growth int
@@ -27,7 +27,7 @@ type Scaler struct {
 }
 
 // unscaleKernel takes up to five tensors, and the end offsets of the first four in their concatenation; an item is one
-// value. scaleUpdateKernel has one item; a growth of 0 keeps the scale.
+// value. scaleUpdateKernel has one item; if its argument growth is 0, it keeps the scale.
 var (
 	unscaleKernel     = device.Typed[unscaleArgs](device.Kernel{Name: "unscale", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	scaleUpdateKernel = device.Typed[scaleUpdateArgs](device.Kernel{Name: "scale_update", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1})
@@ -51,7 +51,8 @@ func (s Scaler) initState(state []float32) {
 	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*s.weight()
 }
 
-// unscaleLaunches divides all gradients by the scale and detects gradients that are not finite.
+// unscaleLaunches returns the launches that divide all gradients by the scale and detect gradients that are not finite.
+// There are none if the loss is not scaled.
 func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil
@@ -70,7 +71,7 @@ func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	return all
 }
 
-// updateLaunches updates the scale at the end of a step.
+// updateLaunches returns the launch that updates the scale at the end of a step, or none if the loss is not scaled.
 func (a *Adam) updateLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil

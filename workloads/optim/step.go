@@ -23,7 +23,7 @@ type Step struct {
 	params []Param
 	grads  []device.Buffer
 
-	micro     int  // number per step
+	micro     int  // number of micro-batches per step
 	lossEvery int  // steps between two reads of the loss, 0: never read
 	normRead  bool // the host reads the norm
 	foundRead bool
@@ -45,7 +45,7 @@ func StepOf(set gpuprof.Settings) Step {
 // Micro returns the number of micro-batches per step.
 func (s *Step) Micro() int { return s.micro }
 
-// Adds reports whether a micro-batch adds its gradients to existing ones instead of overwriting.
+// Adds reports whether micro-batch number micro adds its gradients to existing ones instead of overwriting them.
 func (s *Step) Adds(micro int) bool { return s.fills || micro > 0 }
 
 // Scales reports whether the loss is scaled. Then a loss that is not finite does not end the run; its step is skipped.
@@ -54,7 +54,7 @@ func (s *Step) Scales() bool { return s.adam.scaler.isOn() }
 // ReadsLoss reports whether the host waits for the loss of step i.
 func (s *Step) ReadsLoss(i int) bool { return s.lossEvery > 0 && (i+1)%s.lossEvery == 0 }
 
-// Reads returns an upper bound of the waits per step for a value.
+// Reads returns an upper bound of the number of times per step that the host waits for a value.
 func (s *Step) Reads() int {
 	n := 0
 	for _, is := range []bool{s.normRead, s.foundRead, s.lossEvery > 0} {
@@ -65,7 +65,7 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words returns the four-byte words that Open and Bind allocate for parameters of these sizes.
+// Words returns the number of four-byte words that Open and Bind allocate for parameters of these sizes.
 func (s *Step) Words(sizes []int) int64 {
 	words := s.adam.Words(sizes)
 	for _, n := range sizes {
@@ -109,13 +109,15 @@ func (s *Step) Restart(stream device.Stream) error {
 	return s.adam.Reset(stream)
 }
 
-// Part holds some launches of a step's end, and the index of the state value that the host reads after them.
+// Part holds some of the launches at the end of a step, and the index of the state value that the host reads after
+// them.
 type Part struct {
 	Ops *op.Bound
-	// Clips is true for launches of clipping, false for the optimizer. First and Last mark the ends of either.
+	// Clips is true for launches of clipping, false for those of the optimizer. First and Last mark the first and the last
+	// part of either.
 	Clips, First, Last bool
 
-	reads int  // index in the state, 0 for no read
+	reads int  // index of the value in the state buffer; 0: read nothing
 	skips bool // skip it if the host has read a gradient that is not finite
 }
 
@@ -150,10 +152,11 @@ func (s *Step) Bind() (parts []Part, err error) {
 	return parts, err
 }
 
-// Skips reports whether to skip a part in this step.
+// Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the state value that decides about later parts, if the part has one; read waits for it.
+// Hear reads the state value that decides whether later parts run, if the part has one. The argument read waits for it
+// and returns it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
@@ -165,7 +168,8 @@ func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, err
 	return err
 }
 
-// Zeros returns the launches that fill all gradients with zeros; none if gradients are overwritten.
+// Zeros returns the launches that fill all gradients with zeros. There are none if the first micro-batch overwrites the
+// gradients.
 func (s *Step) Zeros() (all []op.Launch) {
 	if !s.fills {
 		return nil
@@ -182,8 +186,8 @@ type Cotangent struct {
 	N int
 }
 
-// Scaled returns the launches that multiply the first cotangents of a backward pass by the loss scale and the weight
-// of a micro-batch; none if both are 1.
+// Scaled returns the launches that multiply the first cotangents of a backward pass by the loss scale and the weight of
+// a micro-batch. There are none if both are 1.
 func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 	if !s.adam.scaler.isOn() && s.micro == 1 {
 		return nil
@@ -197,7 +201,7 @@ func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 // checkScale is the loss scale in checks, which must not overflow.
 const checkScale = 8
 
-// Checked restarts with the loss scale checkScale.
+// Checked restarts training as Restart does, but with the loss scale checkScale.
 func (s *Step) Checked(stream device.Stream) error {
 	if err := s.Restart(stream); err != nil || !s.adam.scaler.isOn() {
 		return err
@@ -210,22 +214,23 @@ func (s *Step) Checked(stream device.Stream) error {
 	return op.Send(s.mem.Dev, stream, s.adam.state, state)
 }
 
-// Scale returns the current factor of cotangents, for a check. It waits for the device.
+// Scale returns the present factor of cotangents (loss scale times weight), for a check. It waits for the device.
 func (s *Step) Scale(stream device.Stream) (float64, error) {
 	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
 	return float64(v[0]), err
 }
 
-// Saved holds the values that clipping and the optimizer change, in the order of Open.
+// Saved holds the values that clipping and the optimizer change: parameters, gradients and both moments, in the order
+// of Open.
 type Saved struct {
 	p, g, m, v [][]float64
-	inverse    float64 // of the loss scale
+	inverse    float64 // 1 divided by the loss scale
 }
 
 // Moments returns the first moments of parameter i.
 func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
-// Save reads the values from the device.
+// Save reads the parameters, gradients and moments from the device.
 func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
 	if err != nil {
@@ -252,7 +257,8 @@ func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	return out, nil
 }
 
-// Clipped adds to e the error of the gradients in now against those in before, divided by the scale and clipped.
+// Clipped adds to e the error of the gradients in now. The reference is the gradients in before, divided by the loss
+// scale and clipped.
 func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	for _, g := range before.g {
 		for k := range g {
@@ -269,7 +275,7 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// Stepped adds to e the error of parameters and moments in now against Adam's step from before.
+// Stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
 func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// traceOf returns the file that holds the arrival times; false where the settings name no file.
+// traceOf returns the file that holds the arrival times, or false if the settings name no file.
 func traceOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveTrace)
 }

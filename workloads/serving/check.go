@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// knownAnswers caches the check against queueing theory, which depends on the program alone and takes long.
+// knownAnswers caches the comparisons with queueing theory, which depend on the program alone and take long.
 var knownAnswers = loop.Kept[struct{}, []traffic.Answer]{Most: 1}
 
 // Check implements workloads.Session: it compares every slot's batch with the reference, then the service, simulated
@@ -38,7 +38,8 @@ func (s *session) KnownAnswers(ctx context.Context) (checks []gpuprof.Check, err
 	return checks, err
 }
 
-// checkSlot runs a batch through poisoned memory. Copies must be exact, answers within the network's tolerance.
+// checkSlot runs a batch through memory that was filled with NaN before. Copies must be exact, and answers within the
+// network's tolerance.
 func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, error) {
 	in, out := s.net.inputBuffer(l.at), s.net.outputBuffer(l.at)
 	if err := op.Poison(s.dev, s.main, in, out); err != nil {
@@ -79,7 +80,7 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 	return checks, errors.Join(err, s.releaseSlot(l))
 }
 
-// checkMoved compares n-byte requests or answers that the stage only copies.
+// checkMoved compares requests or answers of n bytes each that the stage only copies.
 func checkMoved(stage stageAt, got, want []byte, n int) gpuprof.Check {
 	wrong, all := 0, len(want)/n
 	for k := range all {

@@ -15,14 +15,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// mostRecomputed is the number of answers that are recomputed in float64: one takes seconds on the largest network.
+// mostRecomputed is the number of callers' answers that are recomputed in float64: one takes seconds on the largest
+// network.
 const mostRecomputed = 4
 
-// mostReading is the number of requests whose bodies are read at the same time. They hold no place in the queue: slow
-// callers would fill it.
+// mostReading is the largest number of requests whose bodies are read at the same time. They take no place in the
+// queue, which slow callers would fill.
 const mostReading = 1024
 
-// front is the state of a load whose requests come from other programs.
+// front is the state of a load whose requests come from other programs, over HTTP.
 type front struct {
 	net     network
 	callers *traffic.Callers
@@ -33,7 +34,7 @@ type front struct {
 
 type exchange struct{ request, answer []byte }
 
-// deliverAnswers passes a batch's answers to their calls, and counts the implausible answers.
+// deliverAnswers passes a batch's answers to the callers, and returns how many of them are implausible.
 func (o *front) deliverAnswers(l *slot) (wrong int) {
 	out, n := l.out.Bytes(), o.net.answerBytes()
 	for k, call := range l.calls {
@@ -46,8 +47,8 @@ func (o *front) deliverAnswers(l *slot) (wrong int) {
 	return wrong
 }
 
-// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The sample shares the answer's memory
-// with the caller, who does not change it.
+// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The sample does not copy the answer's
+// memory; the caller that also holds it does not change it.
 func (o *front) sampleAnswer(call *traffic.Call) {
 	kept := exchange{call.Request, call.Answer}
 	o.seen++
@@ -106,7 +107,7 @@ func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c k
 	worst := 0.0
 	for _, e := range o.drawn {
 		apart, tolerance := s.net.recompute(e.request, e.answer)
-		worst, known.Tolerance = max(worst, apart), tolerance // max keeps NaN
+		worst, known.Tolerance = max(worst, apart), tolerance // max returns NaN if either is NaN
 	}
 	if gpuprof.IsFinite(worst) {
 		known.Error = &worst

@@ -68,7 +68,7 @@ func (Workload) Knobs() []workloads.Knob {
 	}, networkKnobs()...)
 }
 
-// numberKnob is a knob for a share or a rate between lo and hi.
+// numberKnob returns a knob for a share or a rate between lo and hi.
 func numberKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number", "", name, doc, def, lo, hi)
 }
@@ -121,7 +121,7 @@ const loopback = "127.0.0.1"
 // httpText returns the canonical spelling of an address to listen at. Port 0 means any free port.
 func httpText(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil { // only a port
+	if err != nil { // the text is a port without a host
 		host, port = "", address
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -134,7 +134,7 @@ func httpText(address string) (string, error) {
 	return arriveHTTP + net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// addressOf returns the address at which the service listens; false where requests come from the program itself.
+// addressOf returns the address at which the service listens, or false if the program itself makes the requests.
 func addressOf(set gpuprof.Settings) (string, bool) {
 	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
@@ -147,7 +147,8 @@ func alphaKnob() workloads.Knob {
 	return secondsKnob("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
 }
 
-// orAuto adds the value auto to a number's knob and makes it the default: the workload then chooses the number.
+// orAuto adds the value auto to the knob of a number and makes it the default; with auto the workload chooses the
+// number.
 func orAuto(k workloads.Knob) workloads.Knob {
 	k.Default, k.Values = auto, []string{auto}
 	return k.AsModel()
@@ -247,7 +248,7 @@ func warmKnob() workloads.Knob {
 	return k
 }
 
-// clientsOf returns the number of clients in a closed loop; 0 where requests follow a schedule.
+// clientsOf returns the number of clients in a closed loop, or 0 if requests follow a schedule.
 func clientsOf(set gpuprof.Settings) int {
 	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
 	if !closed {

@@ -19,7 +19,7 @@ const (
 
 func isSynthetic(set gpuprof.Settings) bool { return set["network"] == networkSynthetic }
 
-// shapeOf returns the knobs that select a shape.
+// shapeOf returns the values of the knobs that select the shape s.
 func shapeOf(s resnet.Shape) gpuprof.Settings {
 	blocks := ""
 	for i, n := range s.Blocks {
@@ -161,7 +161,7 @@ func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) erro
 	return nil
 }
 
-// refuseUnused refuses changed knobs that have no effect on the chosen network.
+// refuseUnused refuses those of the knobs that the user changed, because they have no effect on the chosen network.
 func refuseUnused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
 	for _, k := range knobs {
 		if v := set[k.Name]; v != k.Default {

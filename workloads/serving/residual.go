@@ -17,10 +17,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
-// fewImages is the number of images in a batch whose layers are compared in float64.
+// fewImages is the number of images in the batch whose layers a check compares with float64.
 const fewImages = 2
 
-// warmedSizes is the batch size up to which a library is warmed up for every size: more would take long.
+// warmedSizes is the batch size up to which a library is warmed up for every size; more sizes would take long.
 const warmedSizes = 64
 
 // residual adapts the residual network to the interface network.
@@ -30,10 +30,10 @@ type residual struct {
 	tuned  resnet.Tuned
 	tuneS  float64
 	fell   string // why our own convolutions replaced the library's; empty if they did not
-	ready  int    // number of groups that belong to the stage prepare
+	ready  int    // number of groups of launches that belong to the stage prepare
 	groups int
-	alone  [resnet.Period][]float32 // the answer to each image computed in a batch of one
-	limit  [resnet.Period]float64   // largest allowed distance of an answer from alone
+	alone  [resnet.Period][]float32 // the answer to each image, computed in a batch of one
+	limit  [resnet.Period]float64   // largest allowed distance of an image's answer from alone
 }
 
 func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
@@ -79,9 +79,9 @@ func newResidual(ctx context.Context, d device.Device, s device.Stream, c worklo
 	return n, nil
 }
 
-// open opens the network. With impl=auto it runs the library's convolutions once (try; not with warm=off, where
-// nothing may run before the first request). Where they fail, our own kernels replace them, and fell keeps the
-// reason.
+// open opens the network. If try is set and impl is auto, it runs the library's convolutions once. If they fail, our
+// own kernels replace them, and fell keeps the reason. With warm=off try is not set, because nothing may run before the
+// first request.
 func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, try bool) error {
 	net, err := resnet.Open(ctx, d, s, n.opt)
 	if err == nil {
@@ -137,7 +137,7 @@ func requestBytes(o resnet.Options) int64 {
 	return 12 * int64(o.Image) * int64(o.Image)
 }
 
-// warmUp computes the answer to each image in a batch of one, with which answers from all batches are compared.
+// warmUp computes the answer to each image in a batch of one; isRight compares the answers of all batches with these.
 func (n *residual) warmUp(ctx context.Context, d device.Device, s device.Stream) (err error) {
 	in, err := d.Alloc(n.requestBytes(), device.Pageable)
 	if err != nil {
@@ -164,8 +164,8 @@ func (n *residual) warmUp(ctx context.Context, d device.Device, s device.Stream)
 }
 
 // warmSizes runs the library's convolutions with every batch size up to warmedSizes, with powers of two above it and
-// with max_batch. For each size the library chooses an algorithm and loads kernels: otherwise the first batch of that
-// size waits.
+// with max_batch. For each size the library chooses an algorithm and loads kernels, for which the first batch of that
+// size would wait otherwise.
 func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	if !n.net.UsesCuDNN() {
 		return nil
@@ -184,10 +184,10 @@ func (n *residual) warmSizes(ctx context.Context, s device.Stream) error {
 	return nil
 }
 
-// setLimits sets the largest allowed distance between an answer and the answer to the same image alone: max(tol/16,
-// min(2 tol, nearest/2)). A library may sum in another order in another batch, which changes the rounding of a few
-// operands: tol/16 covers this. nearest is the distance to the closest answer of another image; half of it keeps the
-// two distinguishable.
+// setLimits sets, for each image, the largest allowed distance between an answer and the answer in a batch of one:
+// max(tol/16, min(2 tol, nearest/2)). In another batch size a library may sum in another order, which changes the
+// rounding of a few operands; tol/16 covers this. nearest is the distance to the closest answer of another image; half
+// of it keeps the two distinguishable.
 func (n *residual) setLimits() {
 	for i, own := range n.alone {
 		length := distance(own, make([]float32, len(own)))
@@ -261,7 +261,7 @@ func (n *residual) servedModel() kserve.Model {
 
 func (n *residual) decodeRequest(dst, request []byte) { n.net.FillImage(dst, request) }
 
-// isPlausible accepts every finite answer: it does not know the image's expected answer.
+// isPlausible accepts every finite answer, because the expected answer to a caller's image is unknown.
 func (n *residual) isPlausible(_, answer []byte) bool {
 	for k := range n.opt.Classes {
 		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); !gpuprof.IsFinite(v) {
@@ -307,7 +307,7 @@ func (n *residual) facts() map[string]any {
 	return out
 }
 
-// check compares one answer, and every kind of layer from the layer's own inputs, with float64 results.
+// check compares one answer with float64, and the layers of each kind with float64 results from the layer's own inputs.
 func (n *residual) check(ctx context.Context, s device.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
 	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last image of the batch
 	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
@@ -335,7 +335,7 @@ func (n *residual) checkLogits(ctx context.Context, image int, answer []byte) (g
 	return loop.CheckOf(stForward.name(), n.logitError(answer, want), n.net.Tolerance(), 1, 1), nil
 }
 
-// logitError returns Logits.Apart of an answer in bytes.
+// logitError returns Logits.Apart of an answer that is given as bytes.
 func (n *residual) logitError(answer []byte, want resnet.Logits) float64 {
 	got := make([]float32, len(want.Values))
 	for k := range got {

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// The length of a load: blocks of at least blockTimes relaxation times of the queue and blockLength requests.
+// The length of a load: it has blocks of at least blockTimes relaxation times of the queue, and of at least blockLength
+// requests.
 const (
 	blockTimes  = 10
 	blocks      = 20
@@ -52,7 +53,7 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 }
 
 // batchFailure waits until no work of the batch is in progress. It returns a traffic.BatchError, after which the
-// service continues, or err itself where the device does not work any more.
+// service continues, or err itself if the device no longer works.
 func (s *session) batchFailure(l *slot, err error) error {
 	errs := []error{s.main.Sync()}
 	for _, other := range []device.Stream{s.compute, l.own} {
@@ -137,7 +138,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	return out, err
 }
 
-// serveLoad serves one plan. With an error it returns the requests served until then, or nil if there are none.
+// serveLoad serves one plan. If it fails, it also returns the requests served until then, or nil if there are none.
 func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*loadtest.Requests, error) {
 	service, world := s.newService(p, &runner{s: s})
 	books, q := service.Books, service.Queue
@@ -163,14 +164,14 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 	return out, err
 }
 
-// onSchedule serves a second load on a schedule, at the rate that the closed loop reached. Where the closed loop kept
-// the service busy, the queue of this load grows until its end.
+// onSchedule serves a second load on a schedule, at the rate that the closed loop reached. If the closed loop kept the
+// service busy, the queue of this load grows until its end.
 func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *loadtest.Requests) (*loadtest.OnSchedule, error) {
 	rate := l.Rate
 	if total := closed.Sum(); rate == 0 && total.Seconds > 0 {
 		rate = roundRate(float64(total.Completed) / total.Seconds)
 	}
-	if rate == 0 { // nothing was answered
+	if rate == 0 { // the closed loop answered nothing
 		return nil, nil
 	}
 	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
@@ -179,7 +180,7 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *load
 	return out.AsOnSchedule(), err
 }
 
-// newService makes the service loop in real time.
+// newService makes the service loop that serves a plan in real time, with its clock.
 func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
 	slo := seconds(s.set.Float("slo"))
 	books := traffic.NewAccount(s.maxBatch, slo, p.waits == loadtest.WaitsRoom)
@@ -289,7 +290,7 @@ func (s *session) setLengths(p *plan, l workloads.Load, rho float64) {
 	p.stretch = want
 }
 
-// planTrace takes the schedule from the trace file; the first tenth is the warm-up.
+// planTrace takes the plan's schedule from the trace file. Its first tenth is the warm-up.
 func (s *session) planTrace(p *plan) {
 	p.times = s.trace
 	end := p.times[len(p.times)-1]
@@ -303,7 +304,8 @@ func (s *session) planTrace(p *plan) {
 	}
 }
 
-// result converts the account into a result. The error is of kind ErrCheck where the account's sums do not agree.
+// result converts the account of a load into a result. The error is of kind ErrCheck if the account's sums do not
+// agree.
 func (s *session) result(p *plan, books *traffic.Account, sent int64) (*loadtest.Requests, error) {
 	served, err := books.Served(blockTimes * p.relax)
 	if err != nil {

@@ -2,6 +2,10 @@
 // them, batches are made and run, and each caller gets an answer. Two measurements are separate: the capacity of the
 // service, whose steps take batches from a queue that is never empty, and the callers' latency at a rate.
 //
+// The nouns of the code: a slot holds one batch in flight, with its memory on host and device. A load is a run of
+// requests after the measured steps; its plan holds rate, lengths and arrival times, its account the counts and
+// latencies. A front answers callers from outside the program. Alone means in a batch of one.
+//
 // Read top down: knobs.go, session.go opens, step.go runs a batch, network.go is the interface of the network
 // (residual.go, synthetic.go), serve.go serves a load, check.go compares with the reference. Package traffic is the
 // service without the network, package resnet the network without the service.

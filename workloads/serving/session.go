@@ -31,7 +31,7 @@ type session struct {
 	first   time.Duration // latency of the first request, in a batch of one
 
 	maxBatch int
-	sizes    []int // batch sizes that run with pad=on or split=best
+	sizes    []int // batch sizes that may run with pad=on or split=best
 	pad      bool
 	split    *traffic.Splitter
 	times    map[int]time.Duration // measured time of a batch by size; nil where not measured
@@ -39,8 +39,8 @@ type session struct {
 	stages   []gpuprof.Stage
 	index    [stageCount]int // index of each stage in stages; -1 if absent
 	ready    []byte          // prepared requests of the batch being assembled
-	slowest  time.Duration   // time limit for reading an outside request; 0 is the default
-	wrong    int             // answers of steps that belong to another request
+	slowest  time.Duration   // longest time for reading an outside request; 0 is the default
+	wrong    int             // number of answers in steps that belong to another request
 	trace    []time.Duration // schedule of the trace file, or nil
 }
 
@@ -52,7 +52,7 @@ type slot struct {
 	used            bool
 	requests        int // padded size of the batch
 	ids             []int64
-	calls           []*traffic.Call // the requests' callers, where they come from outside
+	calls           []*traffic.Call // the callers of the requests, if they come from outside
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
@@ -140,7 +140,7 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 }
 
 // firstRequest answers the first request in a batch of one and records its latency. With warm=off nothing has run
-// before, and the latency includes the time for loading kernels, which was measured when the network was opened.
+// before. The latency then includes the time for loading kernels, which was measured when the network was opened.
 func (s *session) firstRequest(ctx context.Context) error {
 	warm := s.set["warm"] != "off"
 	if warm { // also before a capture, during which a library may not load kernels
@@ -181,7 +181,7 @@ func (s *session) warmUp(ctx context.Context) error {
 	return s.net.warmUp(ctx, s.dev, on)
 }
 
-// timeSizes measures a batch of each size, copies included.
+// timeSizes measures the time of a batch of each size, copies included.
 func (s *session) timeSizes(ctx context.Context) error {
 	s.times = map[int]time.Duration{}
 	l := &s.slots[0]

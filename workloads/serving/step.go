@@ -106,7 +106,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	return s.run(l, i, p)
 }
 
-// run assembles the batch of requests l.ids for step i, enqueues its work and waits as the knobs demand.
+// run assembles the batch of requests l.ids for step i, enqueues its work, and waits where the knobs require it.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.hostPrepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
@@ -158,7 +158,8 @@ func (s *session) fillRequest(dst []byte, l *slot, k int, id int64) {
 	s.net.writeRequest(dst, id)
 }
 
-// assembleBatch copies the requests to the memory that the device reads. Copies of the first request pad the batch.
+// assembleBatch copies the requests to the memory that the device reads. It pads the batch with copies of the first
+// request.
 func (s *session) assembleBatch(l *slot) {
 	in, n := l.in.Bytes(), s.net.requestBytes()
 	l.requests = s.paddedSize(len(l.ids))
@@ -174,7 +175,8 @@ func (s *session) assembleBatch(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, after the copy to the device and before the copy back on any stream.
+// forward runs the network on its stream, after the copy to the device and before the copy back, on whatever streams
+// these run.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {

@@ -21,7 +21,7 @@ import (
 //go:embed synthetic.ptx.zst
 var syntheticPTX string
 
-// images is the period after which request data repeats.
+// images is the number of requests after which their data repeats.
 const images = 64
 
 // syntheticKernel is a network that takes a given time: it waits, then answers every request x of the batch with 1 -
@@ -40,7 +40,7 @@ var syntheticKernel = device.Typed[servingSyntheticArgs](device.Kernel{
 	PTX: syntheticPTX, Entry: "serving_synthetic", Threads: 32, PerBlock: 32,
 })
 
-// synthetic is the network of syntheticKernel with the requests' data.
+// synthetic is the network that consists of syntheticKernel. A batch of b requests takes tau + alpha b.
 type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
@@ -143,7 +143,7 @@ func (s *synthetic) isPlausible(request, answer []byte) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == 1-2*math.Float32frombits(binary.NativeEndian.Uint32(request))
 }
 
-// recompute allows the rounding error of one float32 operation.
+// recompute implements network. The tolerance is the rounding error of one float32 operation.
 func (s *synthetic) recompute(request, answer []byte) (e, tolerance float64) {
 	want := 1 - 2*float64(math.Float32frombits(binary.NativeEndian.Uint32(request)))
 	got := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer)))

@@ -111,7 +111,7 @@ func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) e
 	return nil
 }
 
-// path is one instruction with the slices of its arguments from the block on; w is nil without weights.
+// path is one instruction with slices of its arguments, which begin at its blocks; w is nil without weights.
 type path struct {
 	mode        Mode
 	cg          *CG
@@ -149,7 +149,7 @@ func (p path) accumulate() {
 	}
 }
 
-// fedBy returns the first and last output channel to which the pair (u, v) contributes.
+// fedBy returns the first and the last output channel to which the pair (u, v) contributes.
 func (p path) fedBy(u, v int) (first, last int) {
 	switch p.mode {
 	case UVU, UUU:
@@ -160,7 +160,7 @@ func (p path) fedBy(u, v int) (first, last int) {
 	return 0, p.mo - 1
 }
 
-// weight returns the weight of the pair (u, v) in output channel o; see Mode for the shapes.
+// weight returns the weight with which the pair (u, v) contributes to output channel o; see Mode for the shapes.
 func (p path) weight(u, v, o int) float64 {
 	if p.w == nil {
 		return 1

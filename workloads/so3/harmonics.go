@@ -9,8 +9,8 @@ import (
 // Normalization is the scale of spherical harmonics.
 type Normalization string
 
-// Component: every component has mean square 1 over the sphere. Norm: every vector Y_l has length 1. Integral: the
-// square of a component has integral 1 over the sphere.
+// Values of Normalization. Component: every component has mean square 1 over the sphere. Norm: every vector Y_l has
+// length 1. Integral: the square of a component has integral 1 over the sphere.
 const (
 	Component Normalization = "component"
 	Norm      Normalization = "norm"
@@ -26,7 +26,8 @@ func ParseNormalization(s string) (Normalization, error) {
 	return "", gpuprof.Errorf(nil, "parsing spherical harmonics normalization %q: unknown name", s).WithFix("use component, norm or integral")
 }
 
-// scaleFactor returns the factor from component normalisation for degree l, NaN for an unknown name.
+// scaleFactor returns the factor that converts harmonics of degree l from component normalisation to n, or NaN if n is
+// unknown.
 func (n Normalization) scaleFactor(l int) float64 {
 	switch n {
 	case Component:
@@ -39,7 +40,7 @@ func (n Normalization) scaleFactor(l int) float64 {
 	return math.NaN()
 }
 
-// harmonicNorms[l][m] = sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!).
+// harmonicNorms[l][m] is the factor sqrt((2l+1) (2-delta_m0) (l-m)!/(l+m)!) of Y_lm in component normalisation.
 var harmonicNorms = makeHarmonicNorms()
 
 func makeHarmonicNorms() (table [MaxL + 1][MaxL + 1]float64) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Mode tells how a path couples multiplicities, by the index letters of (in1, in2, out): equal letters share an index,
-// and a letter missing from out is summed over.
+// Mode names how a path couples the copies of its blocks, by the index letters of (in1, in2, out). Equal letters share
+// an index, and a letter missing from out is summed over.
 type Mode string
 
 // The modes and the shapes of their weights, row-major:
@@ -36,9 +36,9 @@ const (
 	NormNone           = "none"
 )
 
-// Instruction is one path: block In1 of the first input times block In2 of the second, coupled to the irrep of block
-// Out and added to it. PathWeight >= 0, usually 1, scales the variance, so its square root scales the values; 0 is
-// off.
+// Instruction is one path: it couples block In1 of the first input with block In2 of the second to the irrep of block
+// Out, and adds the result to that block. PathWeight >= 0, usually 1, scales the variance, so its square root scales
+// the values; 0 means that the path adds nothing.
 type Instruction struct {
 	In1, In2, Out int
 	Mode          Mode

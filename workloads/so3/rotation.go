@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// orthogonalTolerance is the allowed deviation of R R^T from the identity, far above rounding and below real mistakes.
+// orthogonalTolerance is the largest allowed deviation of R R^T from the identity: far above rounding, and below real
+// mistakes.
 const orthogonalTolerance = 1e-9
 
 // WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense row-major [2l+1][2l+1] matrix, with
@@ -72,7 +73,8 @@ func orthogonalSign(r [3][3]float64) (float64, error) {
 }
 
 // D returns the matrix by which an element r of O(3), proper or improper, acts on data of these irreps in mul_ir
-// layout: dense, row-major [Dim][Dim], block-diagonal. For an improper r each block is p * D^l(-r).
+// layout. It is a dense row-major [Dim][Dim] matrix, block-diagonal. For an improper r each block is p * D^l(-r), with
+// the parity p.
 func (irs Irreps) D(r [3][3]float64) ([]float64, error) {
 	if err := irs.check(); err != nil {
 		return nil, fmt.Errorf("computing D of irreps %v: %w", irs, err)

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// CG has the non-zeros of a real Wigner 3j symbol, in row-major order. SparseCG's values are shared: do not change
-// them.
+// CG lists the non-zeros of a real Wigner 3j symbol, in row-major order. SparseCG's result is shared: do not change it.
 type CG struct {
 	L1, L2, L3 int
 	Entries    []CGEntry
@@ -23,7 +22,7 @@ type CGEntry struct {
 	C       float64
 }
 
-// wignerCache keeps computed symbols. They are constants, so concurrent computations of a symbol agree.
+// wignerCache keeps computed symbols. If two goroutines compute the same symbol at once, they get the same constants.
 var wignerCache struct {
 	sync.RWMutex
 	m map[[3]int]*wignerSymbol
@@ -133,7 +132,7 @@ func realWigner(l1, l2, l3 int) []float64 {
 	return out
 }
 
-// realColumns lists the real components into which the complex component m mixes.
+// realColumns lists the real components, as indices, into which the complex component m mixes.
 func realColumns(m int) []int {
 	switch {
 	case m == 0:
@@ -173,7 +172,7 @@ func realPartOfIPower(e int) float64 {
 	return 0
 }
 
-// halfPower returns the product of the factors 1/sqrt(2), one per non-zero m.
+// halfPower returns the product of one factor 1/sqrt(2) for each non-zero m in ms.
 func halfPower(ms ...int) float64 {
 	n := 0
 	for _, m := range ms {
@@ -209,7 +208,7 @@ func (f *factorials) product(ns ...int) *big.Int {
 }
 
 // clebschGordan evaluates Racah's formula for <l1 m1 l2 m2|l3 m1+m2> with the Condon-Shortley phase. The value is
-// s*sqrt(r) with rational s and r; s^2*r is computed exactly and rounded once, by a 128-bit square root.
+// s*sqrt(r) with rational s and r. It computes s^2*r exactly and rounds once, by a 128-bit square root.
 func clebschGordan(f *factorials, l1, m1, l2, m2, l3 int) float64 {
 	m3 := m1 + m2
 	sum := new(big.Rat)

@@ -1,8 +1,8 @@
 package vec
 
-// A panel is a packed part of b, kc x nr values or 16 KiB. It stays in the L1 cache while all rows use it. Packing
-// also keeps its rows from sharing a cache set, as they would if ldb is a power of two. Packing does not pay for fewer
-// than packRows rows of a or packDepth rows of b.
+// Sizes of gemm. A panel is a packed part of b, kc x nr values or 16 KiB. It stays in the L1 cache while all rows use
+// it. Packing also keeps its rows from sharing a cache set, as they would if ldb is a power of two. Packing does not
+// pay for fewer than packRows rows of a or packDepth rows of b.
 const (
 	nr        = 16
 	packRows  = 64
@@ -55,8 +55,8 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 	}
 }
 
-// gemmT computes c += alpha aT b for a [k,rows], b [k,n] and c [rows,n] with leading dimensions lda, ldb and ldc. It
-// packs a block of a into work, in tiles of mr columns, for use by all columns of b.
+// gemmT computes c += alpha aT b, with aT the transpose of a, for a [k,rows], b [k,n] and c [rows,n] with leading
+// dimensions lda, ldb and ldc. It packs a block of a into work, in tiles of mr columns, for use by all columns of b.
 func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if !fast {
 		gemmTGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work)
@@ -83,7 +83,8 @@ func gemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb
 	}
 }
 
-// coveredRows returns how many rows tiles of six and four cover; for an odd remainder one padded tile is cheaper.
+// coveredRows returns how many of the rows are computed in whole tiles of six and four. For an odd remainder one padded
+// tile is cheaper.
 func coveredRows(rows int) int {
 	if rows%2 == 0 && rows >= 4 {
 		return rows
@@ -91,7 +92,7 @@ func coveredRows(rows int) int {
 	return rows - rows%mr
 }
 
-// packColumns packs columns of b and pads them with zeros to sixteen.
+// packColumns packs cols columns of b into panel, padded with zeros to sixteen columns.
 func packColumns(panel, b []float32, ldb, cols int) {
 	depth := len(panel) / nr
 	if cols == nr {
@@ -106,7 +107,7 @@ func packColumns(panel, b []float32, ldb, cols int) {
 	}
 }
 
-// packT packs columns of a and pads them with zeros to six.
+// packT packs cols columns of a into panel, padded with zeros to six columns.
 func packT(panel, a []float32, lda, cols int) {
 	depth := len(panel) / mr
 	if cols == mr {

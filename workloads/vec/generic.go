@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// axpyGeneric does not call gonum's Saxpy, which is faster on old processors: its assembly stub makes the arguments
-// escape to the heap, but callers keep scratch memory on the stack.
+// axpyGeneric adds alpha*x to y. It does not call gonum's Saxpy, which is faster on old processors: its assembly stub
+// makes the arguments escape to the heap, but callers keep scratch memory on the stack.
 func axpyGeneric(alpha float32, x, y []float32) {
 	for len(x) >= 8 && len(y) >= 8 {
 		p, d := (*[8]float32)(x), (*[8]float32)(y)
@@ -20,7 +20,7 @@ func axpyGeneric(alpha float32, x, y []float32) {
 	}
 }
 
-// mulGeneric is unrolled to avoid bounds checks, which saves a third of the time of a plain loop.
+// mulGeneric writes a*b to dst. It is unrolled to avoid bounds checks, which saves a third of the time of a plain loop.
 func mulGeneric(dst, a, b []float32) {
 	for len(dst) >= 8 && len(a) >= 8 && len(b) >= 8 {
 		d, p, q := (*[8]float32)(dst), (*[8]float32)(a), (*[8]float32)(b)
@@ -71,10 +71,10 @@ func siluGeneric(x []float32, c float32) {
 	}
 }
 
-// Results narrower than wideCols are computed by rank-one updates of gerRows rows, which load b once per four rows;
-// wider results row by row, in tileCols columns, for which b stays in the L2 cache. Measured on one core at depth 100:
-// row by row 21 GF/s from 512 columns on and 11 at 256; rank-one 16 to 17 at any width; gonum's Sgemm, in tiles small
-// enough to start no goroutine (at most three blocks of 64x64), 8 to 16.
+// Results narrower than wideCols are computed by rank-one updates of gerRows rows, which load b once per four rows.
+// Wider results are computed row by row, in tileCols columns, for which b stays in the L2 cache. Measured on one core
+// at depth 100: row by row 21 GF/s from 512 columns on and 11 at 256; rank-one 16 to 17 at any width; gonum's Sgemm, in
+// tiles small enough to start no goroutine (at most three blocks of 64x64), 8 to 16.
 const (
 	wideCols = 512
 	tileCols = 2048

@@ -27,7 +27,7 @@ func MulAdd(dst, a, b []float32) {
 	mulAdd(dst, a[:len(dst)], b[:len(dst)])
 }
 
-// CellInts is the stride of Sweep's cells.
+// CellInts is the number of integers of one cell of Sweep and Pairs.
 const CellInts = 4
 
 // Sweep multiplies a small sparse matrix M [i,k] by the rows of src: for every cell c = (i, k, …) of CellInts integers
@@ -79,7 +79,7 @@ func GemmBias(rows, n, k int, alpha float32, a []float32, lda int, b []float32, 
 	}
 }
 
-// GemmT is Gemm with a transposed, [k,rows]. work has WorkT values.
+// GemmT is Gemm with the transpose of a: a is stored as [k,rows]. work has WorkT values.
 func GemmT(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, work []float32) {
 	if rows > 0 && n > 0 && k > 0 {
 		gemmT(rows, n, k, alpha, a, lda, b, ldb, c, ldc, work[:WorkT(rows, k)])
@@ -95,7 +95,8 @@ const (
 // WorkT returns the length of GemmT's work memory: a block of a, padded to whole tiles.
 func WorkT(rows, k int) int { return (rows + mr - 1) / mr * mr * min(k, kc) }
 
-// SumRows writes to dst the sum of rows rows of src, stride values apart, added in order.
+// SumRows adds rows of src in order and writes their sum to dst. The parameter rows is their number; each starts stride
+// values after the one before.
 func SumRows(dst, src []float32, stride, rows int) {
 	if rows <= 0 {
 		clear(dst)

@@ -11,7 +11,7 @@ func mulAVX2(dst, a, b *float32, n int)
 //go:noescape
 func mulAddAVX2(dst, a, b *float32, n int)
 
-// sweepAVX2 is Sweep; strides are in values.
+// sweepAVX2 is Sweep over count cells; strides are in values.
 //
 //go:noescape
 func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cells *int32, m *float32, count int)
@@ -21,7 +21,7 @@ func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cell
 //go:noescape
 func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
 
-// siluAVX2 needs n to be a multiple of eight.
+// siluAVX2 is Silu for n values, a multiple of eight.
 //
 //go:noescape
 func siluAVX2(x *float32, n int, c float32)
@@ -50,7 +50,7 @@ func pack6(dst, src *float32, ld, rows int)
 //go:noescape
 func sumRowsAVX2(dst, src *float32, stride, rows, n int)
 
-// oneCell is the cell (0, 0), by which axpy is a Sweep.
+// oneCell is the cell (0, 0): axpy is a Sweep over this one cell.
 var oneCell [CellInts]int32
 
 func axpy(alpha float32, x, y []float32) {
@@ -102,7 +102,7 @@ func silu(x []float32, c float32) {
 	if whole > 0 {
 		siluAVX2(&x[0], whole, c)
 	}
-	if whole < len(x) { // same arithmetic as above: results do not depend on position
+	if whole < len(x) { // same arithmetic as for the others: a result must not depend on its position
 		var rest [8]float32
 		copy(rest[:], x[whole:])
 		siluAVX2(&rest[0], len(rest), c)
@@ -110,7 +110,7 @@ func silu(x []float32, c float32) {
 	}
 }
 
-// fillAVX2 needs n to be a multiple of eight.
+// fillAVX2 is Fill for n values, a multiple of eight.
 //
 //go:noescape
 func fillAVX2(x *float32, n int, v float32)
@@ -125,7 +125,7 @@ func fill(x []float32, v float32) {
 	fillGeneric(x[whole:], v)
 }
 
-// invSqrtAVX2 needs n to be a multiple of eight.
+// invSqrtAVX2 is InvSqrt for n values, a multiple of eight.
 //
 //go:noescape
 func invSqrtAVX2(x *float32, n int, add float32)
@@ -140,7 +140,7 @@ func invSqrt(x []float32, add float32) {
 	invSqrtGeneric(x[whole:], add)
 }
 
-// eluAVX2 needs n to be a multiple of eight.
+// eluAVX2 is Elu for n values, a multiple of eight.
 //
 //go:noescape
 func eluAVX2(x *float32, n int)
@@ -159,7 +159,7 @@ func elu(x []float32) {
 	if whole > 0 {
 		eluAVX2(&x[0], whole)
 	}
-	if whole < len(x) { // same arithmetic as above: results do not depend on position
+	if whole < len(x) { // same arithmetic as for the others: a result must not depend on its position
 		var rest [8]float32
 		copy(rest[:], x[whole:])
 		eluAVX2(&rest[0], len(rest))

@@ -21,7 +21,7 @@ func (a advice) orElse(b advice) advice {
 	return a
 }
 
-// Texts that several statuses share; they name knobs of the reference workloads.
+// Texts that the advice for several statuses shares; they name knobs of the reference workloads.
 const (
 	askLess   = "reduce batch, edges or flows"
 	readXid   = "look for Xid messages in dmesg"
@@ -37,7 +37,8 @@ var (
 	noCapture     = advice{"a graph cannot hold this work", "set graph=off"}
 )
 
-// resultAdvice has the advice for a driver's result in any call, except while a device is opened: see openingAdvice.
+// resultAdvice maps a driver's result to the advice for it in any call, except while a device is opened: see
+// openingAdvice.
 var resultAdvice = map[Result]advice{
 	errOutOfMemory:         {"", askLess},
 	errInsufficientDriver:  {"the driver is older than the library", newDriver + " to " + minPackages + " or newer"},
@@ -155,7 +156,7 @@ func dnnNumber(status int32) int32 {
 	return status
 }
 
-// dnnAdvice returns the advice for a cuDNN status: by its reason, otherwise by its kind.
+// dnnAdvice returns the advice for the reason of a cuDNN status, or else for its kind.
 func dnnAdvice(status int32) advice {
 	n := dnnNumber(status)
 	return dnnAdvices[n].orElse(dnnAdvices[n/dnnKind*dnnKind])

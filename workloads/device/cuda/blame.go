@@ -14,16 +14,16 @@ import (
 // launch stores its number in its function, per stream, and every synchronisation stores the number of the last launch
 // that it covers. That costs two stores per launch.
 
-// slots is the number of streams with their own count; all further streams share the last slot.
+// slots is the number of streams whose launches are counted apart; all further streams share the last slot.
 const slots = 16
 
 type slot struct {
 	stream string
 	shared bool
-	passed uint64 // launches up to this one have ended without a fault
+	passed uint64 // all launches up to this number have ended without a fault
 }
 
-// launchedOn stores the number of this launch of f on s.
+// launchedOn numbers a launch of f on s, and stores the number in f.
 func (s *Stream) launchedOn(f *kernelFunc) {
 	s.dev.launched++
 	f.seen[s.slot] = s.dev.launched
@@ -55,7 +55,8 @@ func (d *Device) listInFlight() []suspect {
 	return list
 }
 
-// check turns a result into an error. A sticky result marks the device as lost.
+// check turns the result of a call into an error that begins with doing. A result that destroys the context marks the
+// device as lost.
 func (d *Device) check(r Result, doing string) error {
 	switch {
 	case r == success:
@@ -81,8 +82,8 @@ func (d *Device) check(r Result, doing string) error {
 	return r.lookUpAdvice().newError(kind, doing+": "+d.drv.describeResult(r))
 }
 
-// retryWithContext checks the result of a call in a timed region, which does not make the context current first. If
-// the thread had no context or another device's, it makes the context current and calls do once more.
+// retryWithContext checks r, the result of the call do in a timed region, which does not make the context current
+// first. If the thread had no context or another device's, it makes the context current and repeats the call once.
 func (d *Device) retryWithContext(r Result, do func() Result, doing string) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see enter

@@ -150,7 +150,7 @@ func (d *Device) allocateBuffer(b *Buffer) error {
 	return nil
 }
 
-// releaseBuffer returns the memory of b, which no work uses.
+// releaseBuffer frees the memory of b, which no work may use any more.
 func (d *Device) releaseBuffer(b *Buffer) error {
 	delete(d.buffers, b)
 	d.frees++
@@ -178,7 +178,7 @@ func (d *Device) releaseBuffer(b *Buffer) error {
 	return err
 }
 
-// checkBuffer returns b as a live buffer of d, or the reason why it is unusable.
+// checkBuffer returns b as a live buffer of d, or the reason why d cannot use it.
 func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
@@ -199,7 +199,8 @@ func (u *usage) add(bytes int64) {
 	u.peak = max(u.peak, u.now)
 }
 
-// availableBytes returns the bytes that Alloc would grant. It queries driver or system only for large requests.
+// availableBytes returns the number of bytes that Alloc would grant. It queries driver or system only for large
+// requests.
 func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	if p != device.OnDevice {
 		if want < 1<<20 {
@@ -213,8 +214,8 @@ func (d *Device) availableBytes(want int64, p device.Place) (int64, error) {
 	return d.freeBytes(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
 }
 
-// freeBytes returns the driver's free memory plus the pool's unused memory, at most up to the limit. An error means
-// that the query failed, not that memory is short.
+// freeBytes returns the number of bytes that the driver has free plus those unused in the pool, but no more than the
+// limit allows. An error means that the query failed, not that memory is short.
 func (d *Device) freeBytes(doing string) (int64, error) {
 	var free uintptr
 	if r := d.memInfo(&free); r != success {

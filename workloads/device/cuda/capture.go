@@ -48,7 +48,7 @@ func (r *recording) markFailed(err error) error {
 // only once the node runs, but an event must be pending as soon as Enqueue returns.
 type captured struct {
 	dev      *Device
-	stream   *Stream // of the capture
+	stream   *Stream // the stream on which Capture recorded
 	items    []item
 	segments []segment
 	parts    []gpuprof.Part
@@ -56,11 +56,13 @@ type captured struct {
 	valid    uint64       // Device.frees when the buffers were last checked
 }
 
-// segment holds items [from, to): one event record, or a run of items of other kinds.
+// segment is a range [from, to) of captured.items: one event record, or successive items of other kinds, which replay
+// as one graph if the driver can capture them.
 type segment struct {
 	from, to int
 	exec     execHandle // 0: single calls
-	// usesLibrary: a vendor library uses the captured stream's workspace; other streams replay by single calls.
+	// usesLibrary means that a vendor library uses the workspace of the stream of the capture; on other streams the
+	// segment replays by single calls.
 	usesLibrary bool
 }
 
@@ -144,7 +146,7 @@ func (c *captured) instantiateSegments() error {
 	return nil
 }
 
-// captureGraph makes the graph of a segment by capturing the device's own stream.
+// captureGraph makes the graph of a segment by a capture on the device's own stream.
 func (c *captured) captureGraph(seg *segment) (err error) {
 	d, items := c.dev, c.items[seg.from:seg.to]
 	calls := c.countCapturable(items)
@@ -201,8 +203,8 @@ func (c *captured) captureGraph(seg *segment) (err error) {
 	return nil
 }
 
-// unlessForeign returns nil for results by which this driver refuses to capture the work, which is then replayed call
-// by call. Any other result is an error.
+// unlessForeign returns nil for results with which this driver refuses to capture the work; the segment then replays by
+// single calls. Any other result is an error.
 func (d *Device) unlessForeign(r Result, doing string) error {
 	if r.notCapturable() {
 		return nil
@@ -210,7 +212,7 @@ func (d *Device) unlessForeign(r Result, doing string) error {
 	return d.check(r, doing)
 }
 
-// countCapturable counts the driver calls of the items; 0 if a graph cannot hold one of them.
+// countCapturable returns the number of driver calls that the items make, or 0 if a graph cannot hold one of them.
 func (c *captured) countCapturable(items []item) (calls int) {
 	for i := range items {
 		it := &items[i]
@@ -343,7 +345,8 @@ func (it *item) noteLaunch(s *Stream) {
 	}
 }
 
-// Parts implements device.Op. Parts count launches only, because the device does not know a kernel's flops and bytes.
+// Parts implements device.Op. Each part has only its launches, because the device does not know a kernel's flops and
+// bytes.
 func (c *captured) Parts() []gpuprof.Part { return c.parts }
 
 // Graph reports whether CUDA graphs hold the whole replay except event records.

@@ -11,7 +11,7 @@ import (
 const (
 	ceilingTries   = 4
 	largestCopy    = 1 << 30
-	leastRegion    = 4 // times the last-level cache; less would measure the cache
+	leastRegion    = 4 // least size in last-level caches of a region of memory; a smaller one would measure the cache
 	cacheRow       = 16
 	productTile    = 128
 	largestProduct = 8192
@@ -180,7 +180,8 @@ func (m *streamTimer) memoryRates(c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// measureKernelRates measures how fast kernels copy, read and write size bytes, in bytes/s, with row launches per run.
+// measureKernelRates measures how fast kernels copy, read and write size bytes, in bytes/s. A timed run consists of row
+// launches.
 func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
 	d := m.d
 	sink, err := m.allocateScratch(16)
@@ -270,8 +271,8 @@ func (m *streamTimer) doubleRate(c *gpuprof.Ceilings) error {
 	}
 }
 
-// productRates measures each precision that the device can multiply in. A precision that the library refuses stays
-// unmeasured; a device failure is an error.
+// productRates measures the rate of a matrix product in each precision that the device offers. A precision that the
+// library refuses stays unmeasured; a device failure is an error.
 func (m *streamTimer) productRates(c *gpuprof.Ceilings) (err error) {
 	if c.FlopsPerS, err = m.productRate("gemm_fp32", 4); err != nil {
 		return err
@@ -292,7 +293,8 @@ func (m *streamTimer) productRates(c *gpuprof.Ceilings) (err error) {
 	return nil
 }
 
-// productRate doubles the size until the product takes long enough, then times it. element is bytes per operand value.
+// productRate doubles the side of a product until it takes long enough, then times it. element is the number of bytes
+// per operand value.
 func (m *streamTimer) productRate(lib string, element int64) (float64, error) {
 	defer m.freeScratch()
 	for size := int64(256); ; size *= 2 {

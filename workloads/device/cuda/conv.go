@@ -78,7 +78,7 @@ type convShape struct {
 type convPlan struct {
 	x, w, y, conv uintptr
 	usable        []convChoice // fastest first, by cuDNN's estimate
-	ran           bool         // the first of usable has run
+	ran           bool         // the first of usable has run once, so cuDNN does support it
 }
 
 type convChoice struct {
@@ -152,15 +152,15 @@ func (n *dnn) destroyPlan(p *convPlan) error {
 	return errors.Join(errs...)
 }
 
-// convolution is the library routine of one precision. cuDNN reads factors during the call.
+// convolution is the library routine of one precision. cuDNN reads the memory at factors during the call.
 type convolution struct {
 	n       *dnn
 	name    string
-	kind    string       // of dnnTypes: the precision
+	kind    string       // key in dnnTypes: the precision
 	factors *[2]float32  // 1 and 0
 	args    *[13]uintptr // of the current call; kept here so that a call allocates nothing
-	last    *convPlan    // the most recent one
-	shape   convShape    // of last
+	last    *convPlan    // the plan of the most recent launch
+	shape   convShape    // the shape to which last belongs
 }
 
 // newConvolution makes the routine named by k.Lib.
@@ -201,7 +201,7 @@ func (c *convolution) findPlan(s convShape) (*convPlan, error) {
 	return p, nil
 }
 
-// streamWorkspace returns workspace of at least the given bytes for a call on s; 0 for none.
+// streamWorkspace returns workspace of at least the given bytes for a call on stream s, or 0 if bytes is 0.
 func (n *dnn) streamWorkspace(s streamHandle, bytes uintptr) (devicePtr, error) {
 	if bytes == 0 {
 		return 0, nil
@@ -293,8 +293,8 @@ func (c *convolution) checkSizes(n int, a *device.Args) error {
 	return nil
 }
 
-// prepareCapture makes the plan for a launch to be captured on the device's own stream, with the workspace of s, on
-// which the graph will run. Nothing can be allocated during the capture.
+// prepareCapture prepares a launch for a capture on the device's own stream, during which nothing can be allocated: it
+// makes the plan, and allocates the workspace of s, the stream on which the graph will run.
 func (c *convolution) prepareCapture(s streamHandle, n int, a *device.Args) error {
 	p, err := c.findPlan(c.shapeOf(n, a))
 	if err != nil {

@@ -123,7 +123,7 @@ func (b *blas) startLibrary(lib uintptr, path string) error {
 	return nil
 }
 
-// workspaceBytes returns the workspace size that NVIDIA recommends: 32 MiB since Hopper, 4 MiB before.
+// workspaceBytes returns the size of a cuBLAS workspace that NVIDIA recommends: 32 MiB since Hopper, 4 MiB before.
 func (d *Device) workspaceBytes() uintptr {
 	if d.drv.readAttribute(attrMajor, d.is.handle) >= 9 {
 		return 32 << 20
@@ -167,8 +167,8 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	return h, nil
 }
 
-// shareWorkspace makes products on the device's own stream use the workspace of s; a call with the own stream ends
-// that. A graph is captured on the own stream but runs on s, so it needs only the workspace of s.
+// shareWorkspace makes products on the device's own stream use the workspace of stream s, until it is called with the
+// own stream. A graph is captured on the own stream but runs on s, so it needs only the workspace of s.
 func (b *blas) shareWorkspace(s streamHandle) error {
 	own, err := b.handleFor(b.dev.own)
 	if err != nil {
@@ -252,7 +252,8 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	return g, nil
 }
 
-// enqueue computes n rows, as out' = b' a': for cuBLAS, which is column-major, a row-major matrix is transposed.
+// enqueue computes n rows. It computes the transpose, out' = b' a', because to cuBLAS, which is column-major, a
+// row-major matrix is its transpose.
 func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()

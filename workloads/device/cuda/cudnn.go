@@ -68,10 +68,10 @@ type dnn struct {
 	training  *dnnTraining                   // nil until the first GRU is trained
 	lastError func(text *byte, most uintptr) // nil before version 9
 
-	// work is the workspace per stream, because calls on two streams may run at once. When a call needs more, the old
-	// workspace stays until the stream is closed, since graphs may use it.
+	// work holds one workspace per stream, because calls on two streams may run at once. When a call needs a larger one,
+	// the old workspace stays until the stream is closed, since graphs may use it.
 	work          map[streamHandle]*dnnMemory
-	captureStream streamHandle // stream whose workspace the device's own stream uses during a capture; 0 for its own
+	captureStream streamHandle // stream whose workspace the device's own stream uses during a capture; 0: its own
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
@@ -113,7 +113,7 @@ func (n *dnn) startLibrary(lib uintptr, path string) error {
 		return fmt.Errorf("%s has no function cudnnRNNForward and is older than cuDNN 8", path)
 	}
 	if status := n.create(&n.h); status != 0 {
-		why := advice{cause: dnnAdvice(status).cause} // useVendor adds the fix
+		why := advice{cause: dnnAdvice(status).cause} // useVendor appends the fix
 		return fmt.Errorf("%s does not start: %w", path, why.newError(gpuprof.ErrDevice, n.statusText("making a handle", status)))
 	}
 	if addr := dynlib.Symbol(lib, "cudnnGetLastErrorString"); addr != 0 {
@@ -139,7 +139,8 @@ func dnnVersion(v uintptr) string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// statusText describes a status, from cuDNN 9 on with its last error message. Call it in the failed call's thread.
+// statusText describes a status, and from cuDNN 9 on includes cuDNN's last error message. Call it in the thread of the
+// failed call.
 func (n *dnn) statusText(doing string, status int32) string {
 	text := fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
 	if n.lastError == nil {
@@ -154,7 +155,7 @@ func (n *dnn) statusText(doing string, status int32) string {
 }
 
 func (n *dnn) check(doing string, status int32) error {
-	if status == 0 || n.dev.lost != nil { // a dead context fails for the known reason
+	if status == 0 || n.dev.lost != nil { // after a fault the context is destroyed, so releasing fails for a known reason
 		return nil
 	}
 	return n.statusError(doing, status)

@@ -27,7 +27,7 @@ type Device struct {
 	base  time.Time
 
 	closed       bool
-	lost         error // once the context is dead
+	lost         error // the failure that destroyed the context; nil before
 	lostReported bool  // the caller has received lost
 
 	streams    []*Stream
@@ -35,8 +35,8 @@ type Device struct {
 	events     []*Event
 	spare      []eventHandle // replaced handles of events; see Event.replaceHandle
 	buffers    map[*Buffer]struct{}
-	modules    map[string]*module  // by PTX
-	loading    time.Duration       // of all modules, see LoadTime
+	modules    map[string]*module  // loaded modules, by PTX text
+	loading    time.Duration       // time spent on loading all modules, see LoadTime
 	carried    int                 // how many modules came as machine code
 	takesCode  bool                // offer machine code to the driver before PTX; false for the simulated driver
 	sources    map[string]*ptxText // by the kernel's PTX field
@@ -205,7 +205,8 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// checkRelease checks a call that releases something. On a lost device it ignores failures, whose reason is known.
+// checkRelease checks the result of a call that releases something. On a lost device it ignores failures, because their
+// reason is known.
 func (d *Device) checkRelease(r Result, doing string) error {
 	if d.lost != nil {
 		return nil

@@ -8,8 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Event is a CUDA event with timing. Times between events are float32 ms, which resolves 1 ns at 16 ms and 60 ns at 1
-// s; the GPU's clock has about 0.5 us. So measure from an event at the start of the step, not of the run.
+// Event is a CUDA event with timing. The driver gives the time between events as float32 ms, which resolves 1 ns at 16
+// ms and 60 ns at 1 s; the GPU's clock has about 0.5 us. So measure from an event at the start of the step, not of the
+// run.
 type Event struct {
 	dev    *Device
 	id     int
@@ -44,7 +45,8 @@ func (d *Device) NewEvent() (device.Event, error) {
 func (e *Event) recordedOn(s *Stream) { e.stream, e.mark = s, s.dev.launched }
 
 // replaceHandle gives the event a new handle when it is recorded on a second stream while its first record is queued.
-// The driver documents that the later call counts, but not that the older record leaves the event's time unchanged.
+// The driver documents that the later record counts, but not that the earlier one then leaves the event's time
+// unchanged.
 func (e *Event) replaceHandle() error {
 	d := e.dev
 	if r := d.drv.EventQuery(e.h); r == success {

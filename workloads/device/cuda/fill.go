@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// fillDriver resolves every function. Functions that are hot, or whose C parameters differ from the table's, have
-// hand-written bindings; the others are bound by the field's type.
+// fillDriver resolves every function of the table. Functions that are hot, or whose parameters in C differ from the
+// table's, have hand-written bindings; the others are bound by the type of their field.
 func fillDriver(d *driver, lib uintptr) error {
 	v := reflect.ValueOf(d).Elem()
 	calls := new(caller)
@@ -81,9 +81,9 @@ func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	return r
 }
 
-// setDirect binds the hot functions through SyscallN, which allocates nothing, while RegisterFunc makes
-// reflect.Values. Go memory that a call accesses is on the heap, where it does not move, and kept alive during the
-// call.
+// setDirect binds the named function if it is hot or setReshaped binds it, and reports whether it is bound. Hot
+// functions are called through SyscallN, which allocates nothing, while RegisterFunc makes reflect.Values. Go memory
+// that a call accesses is on the heap, where it does not move, and kept alive during the call.
 func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuCtxSetCurrent":
@@ -142,7 +142,8 @@ func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	return true
 }
 
-// setReshaped binds the functions that have more parameters in C than in the table.
+// setReshaped binds the function of a field if it has more parameters in C than in the table, and reports whether it
+// has.
 func setReshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":

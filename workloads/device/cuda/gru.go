@@ -23,7 +23,7 @@ type layers struct {
 	undo                                 []func() error
 }
 
-// layer is a stack of GRU layers bound to its buffers. It implements device.Op.
+// layer is a stack of GRU layers bound to its buffers, as BindGRU returns it. It implements device.Op.
 type layer struct {
 	layers
 	fn            *kernelFunc // the cuDNN call's entry in the list of kernels in flight
@@ -34,7 +34,8 @@ type layer struct {
 }
 
 // BindGRU implements device.GRUMaker with cuDNN's standard algorithm in inference mode. It copies the weights into
-// cuDNN's layout, so later changes have no effect. h0 may be the buffer of another layer's y or hn, but not hn.
+// cuDNN's layout, so later changes of them have no effect. The buffer h0 may be another layer's y or hn, but not this
+// layer's hn.
 func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffer) (device.Op, error) {
 	const doing = "binding a GRU layer"
 	if err := d.enter(doing); err != nil {
@@ -76,7 +77,8 @@ func gruSizes(s device.GRUSpec) [5]int {
 	return [5]int{s.Steps * s.Batch * s.Input, state, weights, s.Steps * s.Batch * s.Hidden, state}
 }
 
-// gruCost counts two flops per matrix weight, batch row and step, and all values moved once, but no pointwise work.
+// gruCost counts two flops per matrix weight, batch row and step, and one read or write of every value. It counts no
+// pointwise work.
 func gruCost(s device.GRUSpec) gpuprof.Cost {
 	n, bytes := gruSizes(s), dnnTypes[s.Precision].bytes
 	matrices := n[2] - 6*s.Layers*s.Hidden
@@ -226,7 +228,7 @@ func (l *layers) sendLengths(lengths []int32) error {
 }
 
 // placeWeights copies the weights from PyTorch's order to each gate's place in cuDNN's layout. Gates 0 to 2 are r, z
-// and n of the input, 3 to 5 the same of the state.
+// and n for the input, gates 3 to 5 r, z and n for the state.
 func (l *layer) placeWeights(weights *Buffer) error {
 	d, s := l.dev, l.spec
 	size := uintptr(dnnTypes[s.Precision].bytes)

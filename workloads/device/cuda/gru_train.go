@@ -13,10 +13,10 @@ import (
 
 const gruPrefix = "gru_" // the prefix of Kernel.Lib, before routine and precision
 
-// gruSigs are the signatures of the routines that train a GRU. Each ends with the integers time steps, batch, inputs,
-// hidden units and layers; an item is one row of the batch. Arrays are float32, with the shapes of device.GRUMaker. w
-// and dw hold weights and gradients in cuDNN's layout; kept holds the values that forward saves for backward. GRUSpace
-// returns the sizes of w and kept.
+// gruSigs are the signatures of the routines that train a GRU. Each has, after its arrays, the integers time steps,
+// batch, inputs, hidden units and layers; gru_weights has two more. An item is one row of the batch. Arrays are
+// float32, with the shapes of device.GRUMaker. w and dw hold weights and gradients in cuDNN's layout; kept holds the
+// values that forward saves for backward. GRUSpace returns the sizes of w and kept.
 //
 //	gru_weights    weight_ih, weight_hh, bias_ih, bias_hh -> w, of one layer, whose number is the last integer but one;
 //	               with 1 as the last integer it copies in the other direction
@@ -29,14 +29,14 @@ var gruSigs = map[string]string{
 
 const gruInts = "iiiii"
 
-// dnnTraining holds cuDNN's functions for training a GRU, and a plan per stack of layers.
+// dnnTraining holds cuDNN's functions for training a GRU, and a plan for each stack of layers used so far.
 type dnnTraining struct {
 	backward, gradients uintptr
 	plans               map[device.GRUSpec]*gruPlan
 }
 
-// gruPlan is a stack of layers with the byte offsets of each layer's six matrices and six biases in its weight space.
-// places is nil until findGates has run.
+// gruPlan is a stack of layers. places has, for each layer, the byte offsets of six matrices and six biases in the
+// weight space; it is nil until findGates has run.
 type gruPlan struct {
 	layers
 	places [][6]gruPlace
@@ -70,7 +70,7 @@ func (d *Device) needTraining() error {
 	return nil
 }
 
-// findGRUPlan returns the plan of a stack, making it at the first use.
+// findGRUPlan returns the plan of a stack of layers, which it makes at the first use.
 func (n *dnn) findGRUPlan(s device.GRUSpec) (*gruPlan, error) {
 	if p := n.training.plans[s]; p != nil {
 		return p, nil
@@ -129,7 +129,7 @@ func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 
 func (g *gruRoutine) libraryName() string { return "cudnn " + g.n.dev.libraries["cudnn"] }
 
-// findPlan checks the buffers of a launch and returns the plan for its integers.
+// findPlan checks the buffers of a launch and returns the plan for the sizes among its arguments.
 func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 	i := g.bufs
 	s := device.GRUSpec{Steps: a.Int(i), Batch: a.Int(i + 1), Input: a.Int(i + 2), Hidden: a.Int(i + 3), Layers: a.Int(i + 4), Precision: g.kind}
@@ -155,7 +155,7 @@ func (g *gruRoutine) bufferSizes(p *gruPlan, a *device.Args) []int {
 	x, state, y := 4*n[0], 4*n[1], 4*n[3]
 	switch g.op {
 	case "weights":
-		gates, in := 12*s.Hidden, s.Hidden // of four bytes
+		gates, in := 12*s.Hidden, s.Hidden // bytes of a row of r, z and n: three gates of four-byte values
 		if a.Int(g.bufs+5) == 0 {
 			in = s.Input
 		}
@@ -197,7 +197,7 @@ func (p *gruPlan) findGates(space devicePtr) error {
 	return nil
 }
 
-// gateBytes returns the bytes of a gate's matrix and bias; see layer.placeWeights for the gates' numbers.
+// gateBytes returns the number of bytes of a gate's matrix and bias; see layer.placeWeights for the gates' numbers.
 func (p *gruPlan) gateBytes(layer, gate int) (matrix, bias uintptr) {
 	h, in := uintptr(p.spec.Hidden), uintptr(p.spec.Hidden)
 	if layer == 0 && gate < 3 {

@@ -6,6 +6,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cgroup"
 )
 
-// availableHostMemory returns the bytes that the system can provide without swapping and that the control groups
-// allow. Pinning more makes a machine unusable. If neither can be read there is no limit.
+// availableHostMemory returns the number of bytes that the system can provide without swapping and that the control
+// groups allow. Pinning more makes a machine unusable. If neither can be read there is no limit.
 func availableHostMemory() int64 { return cgroup.MemoryAvailable(os.DirFS("/")) }

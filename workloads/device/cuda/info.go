@@ -71,7 +71,7 @@ func onOff(b bool) string {
 	return "off"
 }
 
-// computeMode names a CUcomputemode.
+// computeMode returns the name of a CUcomputemode.
 func computeMode(v int64) string {
 	switch v {
 	case 0:

@@ -22,7 +22,7 @@ var ceilingsPTX string
 
 const flushThreads, flushBlockItems = 256, 4096
 
-// ownKernel returns a kernel of the device itself by name, for callers that measure the device and carry no PTX.
+// ownKernel returns one of the device's own kernels by its name, for callers that measure the device and carry no PTX.
 func ownKernel(name string) (*device.Kernel, bool) {
 	switch name {
 	case "null":
@@ -107,7 +107,7 @@ func (d *Device) Spin(st device.Stream, ns int64) error {
 	return nil
 }
 
-// flusher clears the cache with two regions of memory that Memory does not count.
+// flusher clears the cache by means of two regions of memory, which Memory does not count.
 type flusher struct {
 	write, read       *kernelFunc
 	to, from, sink    devicePtr

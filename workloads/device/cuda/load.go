@@ -93,7 +93,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return d.load(k, k)
 }
 
-// load prepares k. The result's Kernel method returns as.
+// load prepares k. The Kernel method of the result returns the parameter as, the kernel of which k may be a copy.
 func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 	f := &kernelFunc{dev: d, kernel: as, params: len(k.Sig), mostBlocks: math.MaxInt32}
 	for i := range len(k.Sig) {
@@ -157,7 +157,7 @@ func (d *Device) readSource(k *device.Kernel) (*ptxText, error) {
 	return p, nil
 }
 
-// loadPTX loads k's PTX, once per text, and finds its entry.
+// loadPTX loads k's PTX, each text once, and finds its entry.
 func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	doing := "loading kernel " + k.Name + " on CUDA"
 	entry := k.Entry
@@ -249,7 +249,7 @@ func (d *Device) loadModule(ptx, doing string) (*module, error) {
 	return m, nil
 }
 
-// refusesCode reports whether a result refuses the machine code but is no failure of the device.
+// refusesCode reports whether a result means that the driver refuses the machine code, and is no failure of the device.
 func refusesCode(r Result) bool {
 	switch r {
 	case errInvalidImage, errNoBinaryForGPU, errInvalidPTX, errUnsupportedPTX, errInvalidValue, errNotSupported:
@@ -258,7 +258,7 @@ func refusesCode(r Result) bool {
 	return false
 }
 
-// fitShared requests more dynamic shared memory than a kernel gets by default.
+// fitShared requests more dynamic shared memory for a kernel than it gets by default, if it needs more.
 func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	var static int32
 	if err := d.check(d.drv.FuncGet(&static, funcStaticShared, f.h), doing); err != nil {
@@ -275,7 +275,7 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	return nil
 }
 
-// fitCooperative limits the grid to the blocks that run at once, since blocks may wait for each other.
+// fitCooperative limits a kernel's grid to the blocks that run at once, since its blocks may wait for each other.
 func (d *Device) fitCooperative(f *kernelFunc, doing string) error {
 	if d.drv.readAttribute(attrCooperative, d.is.handle) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches", doing).WithFix("use another implementation of it")

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AllReduce reports how fast GPUs of one machine sum arrays with NCCL.
+// AllReduce is the result of MeasureAllReduce: how fast GPUs of one machine sum arrays with NCCL.
 type AllReduce struct {
 	Library   string // "nccl 2.27.3"
 	GPUs      int
-	Bytes     int     // of the array on each GPU
-	TookS     float64 // of one all-reduce, by events of the first GPU
+	Bytes     int     // size of the array on each GPU
+	TookS     float64 // time of one all-reduce, by events of the first GPU
 	BusPerS   float64 // bytes per second, see BusBandwidth
 	Simulated bool
 }
@@ -152,7 +152,7 @@ func (c *nccl) sum(send, recv []devicePtr, count int) error {
 	return errors.Join(bad, c.check(c.groupEnd(), "ending a group"))
 }
 
-// timeBest returns the shortest time of work in seconds, by the first device's events; each run begins idle.
+// timeBest returns the shortest time of work in seconds, by the first device's events. Each run starts on idle devices.
 func (c *nccl) timeBest(ctx context.Context, tries int, work func() error) (least float64, err error) {
 	d := c.devices[0]
 	from, to, err := d.eventPair()
@@ -234,7 +234,8 @@ func (d *Device) endEvents(events ...eventHandle) error {
 	return errors.Join(errs...)
 }
 
-// rankMemory allocates a rank's input, (rank+1) times k mod 251 at k; sums over up to 4,000 ranks are exact.
+// rankMemory allocates the input of a rank, whose value at index k is (rank+1) times k mod 251. Sums over up to 4,000
+// ranks are exact.
 func (d *Device) rankMemory(count, rank int) (p devicePtr, free func() error, err error) {
 	if p, free, err = d.peerMemory(count*floatBytes, nil); err != nil {
 		return 0, nil, err
@@ -256,7 +257,7 @@ const (
 	sumBlock  = sumPeriod * 4096
 )
 
-// eachBlock calls use for blocks of the memory, each starting at a multiple of the input's period.
+// eachBlock calls use for successive blocks of the memory. Each block starts at a multiple of the input's period.
 func (d *Device) eachBlock(p devicePtr, count int, use func(devicePtr, []float32) error) error {
 	if err := d.enter("copying blocks"); err != nil {
 		return err

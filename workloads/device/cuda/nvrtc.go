@@ -111,8 +111,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. A disk cache has results by a hash of all inputs. LoadTime includes
-// Compile.
+// Compile implements device.KernelCompiler. It keeps results in a folder on disk, by a hash of all inputs. The time of
+// LoadTime includes Compile.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()
@@ -260,7 +260,7 @@ func firstComplaint(log string) string {
 	return strings.TrimSpace(log)
 }
 
-// keptFiles are the paths of a cached kernel; empty without a cache folder.
+// keptFiles holds the paths of a cached kernel; they are empty without a cache folder.
 type keptFiles struct{ ptx, code string }
 
 func keptCode(version, arch, text string, headers map[string]string) keptFiles {

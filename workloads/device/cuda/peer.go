@@ -12,7 +12,7 @@ import (
 
 // PeerLink describes the link between two GPUs' memories.
 type PeerLink struct {
-	// Direct: the GPUs access each other's memory over NVLink or PCIe; otherwise copies go through host memory.
+	// Direct means that the GPUs access each other's memory over NVLink or PCIe; otherwise copies go through host memory.
 	Direct    bool
 	BytesPerS float64
 }
@@ -53,8 +53,8 @@ func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link Peer
 	return link, to.checkArrived(dst, n, want)
 }
 
-// peerMemory allocates memory outside the pool, so that a peer can access it. Its first and last bytes are set to
-// ends; without ends all of it is poisoned.
+// peerMemory allocates n bytes outside the pool, so that a peer can access them. It copies the argument ends to the
+// first and the last bytes; if ends is nil, it fills all bytes with a value that testPattern does not give.
 func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error, err error) {
 	const doing = "making room"
 	if err := d.enter(doing); err != nil {
@@ -83,7 +83,7 @@ func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error,
 	return p, free, nil
 }
 
-// pushTo times copies to another device, on d's own stream.
+// pushTo times copies from d's memory at src to the other device's at dst, on d's own stream.
 func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n uintptr, tries int) (link PeerLink, err error) {
 	if err := d.enter("copying"); err != nil {
 		return link, err

@@ -37,7 +37,8 @@ func (d *Device) releasePool() error {
 		d.checkRelease(d.drv.PoolDestroy(pool), "destroying the memory pool"))
 }
 
-// deviceAlloc allocates memory for use by every stream. Only allocations wait, on the device's own stream.
+// deviceAlloc allocates memory for use by every stream. It waits for the allocation, on the device's own stream, and
+// for no other work.
 func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	var p devicePtr
 	var r Result
@@ -52,7 +53,7 @@ func (d *Device) deviceAlloc(n uintptr) (devicePtr, Result) {
 	return p, r
 }
 
-// deviceFree frees memory that no work uses.
+// deviceFree frees memory that no enqueued work uses.
 func (d *Device) deviceFree(p devicePtr) Result {
 	if d.pool == 0 || d.lost != nil { // the streams of a dead context run nothing
 		return d.drv.MemFree(p)
@@ -72,7 +73,7 @@ func (d *Device) Reserved() int64 {
 	return int64(v)
 }
 
-// TrimPool implements device.Pool. It waits only for frees, and does nothing without a pool.
+// TrimPool implements device.Pool. It waits only for frees that are under way, and does nothing without a pool.
 func (d *Device) TrimPool() error {
 	const doing = "trimming the memory pool"
 	if err := d.enter(doing); err != nil {

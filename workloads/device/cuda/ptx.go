@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// ptxTarget and ptxEntry are matched at their words only: searching the whole text dominated the time of a load.
+// ptxTarget and ptxEntry are matched only where findWord finds their first word: a search of the whole text took most
+// of a load's time.
 var (
 	ptxTarget = lazyregexp.New(`^\.target\s+sm_(\d+)`)
 	ptxEntry  = lazyregexp.New(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
@@ -39,8 +40,8 @@ func readPTX(text string) *ptxText {
 	return p
 }
 
-// checkEntry checks that an entry takes the parameters of sig and then the number of items. A launch with too few or
-// too narrow parameters would read whatever memory follows.
+// checkEntry checks that an entry takes the parameters of the signature sig and then the number of items. A launch with
+// too few or too narrow parameters would read whatever memory follows.
 func (p *ptxText) checkEntry(entry, sig string) error {
 	if list, found := p.params[entry]; found {
 		return checkParams(list, entry, sig)
@@ -75,7 +76,7 @@ func checkParams(list, entry, sig string) error {
 	return nil
 }
 
-// fitsLetter reports whether a PTX type can hold a signature's letter.
+// fitsLetter reports whether a PTX type can hold a parameter with this letter of the signature.
 func fitsLetter(letter byte, kind, bits string) bool {
 	switch letter {
 	case 'b':

@@ -60,8 +60,8 @@ const (
 	errLibrary             Result = -1  // gpuprof's own: a vendor library failed, see Device.libFault
 )
 
-// isSticky reports whether r destroys the context. cuda.h requires the process to end after such a result; gpuprof
-// ends the context. A GPU that disappeared and a driver that shut down count too.
+// isSticky reports whether r destroys the context. After such a result cuda.h requires the process to end; gpuprof ends
+// only the use of the context. A GPU that disappeared and a driver that shut down count too.
 func (r Result) isSticky() bool {
 	switch r {
 	case errNoDevice, errNotInitialized, errECCUncorrectable, errNVLinkUncorrectable, errContained, errIllegalAddress, errLaunchTimeout,

@@ -37,7 +37,8 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return s, nil
 }
 
-// takeSlot returns a slot that no open stream uses, or the last slot, which is then shared.
+// takeSlot returns a slot for counting the launches of a new stream (see blame.go): one that no open stream uses, or
+// the last slot, which is then shared.
 func (d *Device) takeSlot(name string) int {
 	for i := range d.slots {
 		if at := &d.slots[i]; at.stream == "" {
@@ -98,8 +99,8 @@ func (s *Stream) Launch(f device.Func, n int, a *device.Args) error {
 	return nil
 }
 
-// retryLaunch repeats a launch that was refused because the calling thread has no context or another device's, and
-// turns any other result into an error.
+// retryLaunch turns r, the result of a launch, into an error. If r means that the calling thread has no context or
+// another device's, it repeats the launch once with the context.
 func (s *Stream) retryLaunch(r Result, fn *kernelFunc, n int, a *device.Args) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see Device.enter
@@ -203,7 +204,7 @@ func (s *Stream) Sync() error {
 	return err
 }
 
-// wait blocks until the stream is empty, without counting.
+// wait blocks until the stream is empty. Unlike Sync, it does not add to the meter's synchronizations and blocked time.
 func (s *Stream) wait() error {
 	if s.dev.lost != nil {
 		return s.dev.reportLost()

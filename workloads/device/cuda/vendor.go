@@ -18,8 +18,9 @@ import (
 // libraryPathVariable is the environment variable with the folders to search first for vendor libraries.
 const libraryPathVariable = "GPUPROF_CUDA_LIBRARY_PATH"
 
-// useVendor opens the first of the named libraries that try accepts. It searches the variable's folders, then the
-// names alone (LD_LIBRARY_PATH, ld.so.cache), then folders of toolkits and Python packages.
+// useVendor opens the first library with one of these names that the function try accepts. It searches the folders in
+// libraryPathVariable, then the names alone (LD_LIBRARY_PATH, ld.so.cache), then folders of toolkits and Python
+// packages.
 func useVendor(what string, names []string, try func(lib uintptr, path string) error) error {
 	told := filepath.SplitList(os.Getenv(libraryPathVariable))
 	var paths []string
@@ -55,7 +56,8 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
-// symbol is a library's function and the variable to bind it to, nil if the library lacks an optional function.
+// symbol names a library's function and points to the variable to bind it to. The variable stays nil if the library
+// lacks an optional function.
 type symbol struct {
 	name     string
 	to       any
@@ -97,8 +99,8 @@ func existingFiles(dir string, names []string) []string {
 	return found
 }
 
-// vendorFolders returns the existing folders that may hold CUDA libraries. Python need not run, because its packages
-// are in known folders below its prefix.
+// vendorFolders returns the existing folders that may hold CUDA libraries. It need not run Python, because Python's
+// packages are in known folders below its prefix.
 func vendorFolders() []string {
 	patterns := []string{
 		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",
@@ -152,7 +154,7 @@ func pythonPrefixes() []string {
 	return append(list, "/usr/local", "/usr", "/opt/conda")
 }
 
-// driverMajor returns 12 for a driver that supports CUDA 12.4.
+// driverMajor returns the major version of the newest CUDA that the driver supports, such as 12 for CUDA 12.4.
 func (d *Device) driverMajor() int {
 	major, _, _ := strings.Cut(d.is.CUDA, ".")
 	v, err := strconv.Atoi(major)

@@ -113,7 +113,7 @@ func (d *Device) HostMemory() device.Memory {
 	return device.Memory{InUse: d.hostUse.now, Peak: d.hostUse.peak, Available: d.availableBytes()}
 }
 
-// checkBuffer returns b as a live buffer of d, or the reason why it is unusable.
+// checkBuffer returns b as a live buffer of d, or the reason why d cannot use it.
 func (d *Device) checkBuffer(b device.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {

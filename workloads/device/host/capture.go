@@ -29,8 +29,8 @@ type captured struct {
 }
 
 // Capture implements device.Device. While fn runs, launches, copies and records on s are recorded with their current
-// arguments; they are neither run nor counted. Waiting on s or a second Capture inside fn is an error. Parts of the Op
-// count launches only, because the device does not know a kernel's flops and bytes.
+// arguments; they are neither run nor counted. Waiting on s or a second Capture inside fn is an error. The Op's Parts
+// have one launch each, without flops and bytes, which the device does not know.
 func (d *Device) Capture(st device.Stream, fn func() error) (device.Op, error) {
 	if d.closed {
 		return nil, errClosed("capturing a stream")

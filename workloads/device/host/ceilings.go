@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	productSize  = 480 // of the square matrices
+	productSize  = 480 // side of the square matrices
 	tileRows     = 48  // rows per piece of work
 	copyPiece    = 1 << 20
 	ceilingTries = 5
-	ceilingTime  = 20 * time.Millisecond // for the tries of one ceiling
-	nearCache    = 16 << 10              // bytes per thread, within a core's own cache
+	ceilingTime  = 20 * time.Millisecond // for all tries of one peak rate
+	nearCache    = 16 << 10              // bytes per thread that fit a core's own cache
 	cachePasses  = 4 << 20               // bytes that a thread moves per try within the caches
 	doubleSteps  = 1 << 14
 	launchRow    = 64 // empty kernels per try
-	leastPiece   = 64 // least bytes per thread within the caches
+	leastPiece   = 64 // least bytes per thread of a move within the caches
 )
 
 // Ceilings implements device.Device. Rates use all of the device's threads and are the best of at most
@@ -92,14 +92,16 @@ func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// move is one way of moving memory: rate, bytes moved per byte of the buffer, and work on a part of the buffer.
+// move is one way of moving memory. rate points to its result, bytes is the number of bytes moved per byte of the
+// buffer, and do moves a part of the buffer.
 type move struct {
 	rate  *float64
 	bytes float64
 	do    func(lo, hi int)
 }
 
-// ratesOf measures between two buffers. past means that they are large enough for rates beyond the caches.
+// ratesOf measures the rates between two buffers. past means that they are larger than the caches, so that the rates
+// are those of memory.
 func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte, past bool) error {
 	size := len(from)
 	pieces := (size-1)/copyPiece + 1
@@ -135,7 +137,8 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 	return d.cacheRates(ctx, c, moves, size)
 }
 
-// cacheRates repeatedly moves a few bytes per thread, each in its own part of the buffers.
+// cacheRates measures the rate within the caches: each thread repeatedly moves its own part of the buffers, small
+// enough for the shared cache, then for a core's own.
 func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []move, size int) error {
 	threads := max(1, d.pool.threads)
 	for _, set := range []int{int(d.facts.cache) / 4 / threads, nearCache} {
@@ -191,7 +194,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// launchTime measures the pool's seconds per launch of an empty kernel, in a series of launches.
+// launchTime measures how many seconds the pool takes per launch of an empty kernel, in a series of launches.
 func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 	k := &device.Kernel{Name: "null", Serial: true, Host: func(*device.Args, int, int) {}}
 	for range d.tries {
@@ -233,7 +236,7 @@ func (d *Device) productRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// bestTime returns the shortest time of k in seconds; no other work may run.
+// bestTime returns the shortest time of kernel k over n items, in seconds. No other work may run meanwhile.
 func (d *Device) bestTime(ctx context.Context, k *device.Kernel, n int) (float64, error) {
 	var j job
 	j.init()

@@ -26,7 +26,7 @@ type machine struct {
 	facts map[string]string
 }
 
-// readMachine reads /proc and /sys below root.
+// readMachine describes the machine from the files of /proc and /sys in root.
 func readMachine(root fs.FS) machine {
 	m := machine{model: cpuModel(root), cache: lastLevelCache(root), facts: map[string]string{"cpu_flags": cpuFlags()}}
 	if m.cache == 0 {

@@ -13,7 +13,8 @@ type nudge struct {
 	ended sync.WaitGroup
 }
 
-// nudgers is the number of goroutines to wake: so many pushes in a row work before one of the goroutines has run.
+// nudgers is the number of goroutines of a nudge. So many pushes in a row have an effect before one of the goroutines
+// has run.
 const nudgers = 4
 
 func newNudge() *nudge {

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// chunksPerThread balances uneven items against the cost of handing out chunks.
+// chunksPerThread is the number of chunks of a kernel per thread. More balance uneven items better, but cost more to
+// hand out.
 const chunksPerThread = 8
 
 // pool is the device's threads: threads-1 helper goroutines, and the stream that starts a job. Streams share the
@@ -24,13 +25,14 @@ type pool struct {
 	ended   sync.WaitGroup
 }
 
-// offer invites a helper to a job's run; late helpers find it closed or in a later generation and drop the offer.
+// offer invites a helper to take part in a run of a job. A helper that comes late finds the job closed, or in a later
+// generation, and drops the offer.
 type offer struct {
 	job *job
 	gen uint32
 }
 
-// job is one kernel run, split into chunks. Each stream owns one job and reuses it.
+// job is one run of a kernel, split into chunks. Each stream owns one job and reuses it.
 type job struct {
 	state  atomic.Uint64 // generation<<32 | open | number of active helpers
 	next   atomic.Int64  // first item not yet taken
@@ -85,7 +87,7 @@ func (p *pool) runHelper() {
 	}
 }
 
-// run executes items [0, n) of k and returns the first panic as an error.
+// run executes items [0, n) of kernel k as job j, and returns the first panic as an error.
 func (p *pool) run(j *job, k *device.Kernel, a *device.Args, n int) error {
 	if n == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 const (
 	// ringLen is the maximum number of queued items of a stream; CUDA queues about as many.
 	ringLen = 1024
-	// refill is the number of items of a full ring that must finish before the caller continues, so that caller and
-	// stream do not wake each other for every item.
+	// refill is the number of items that must finish before the caller of a full ring continues, so that caller and stream
+	// do not wake each other for every item.
 	refill = ringLen / 8
 	// spins is how often a goroutine polls and yields, for about 30 us, before it parks. That covers gaps inside a
 	// step. A wake-up takes about as long: 8 us of the waker, and 25 us until the goroutine runs.
@@ -54,7 +54,7 @@ type queue struct {
 
 	// Fields that the caller's goroutine uses.
 	last     uint64 // number of the last item enqueued
-	doneSeen uint64 // a lower bound of done
+	doneSeen uint64 // the value of done when the caller last read it
 	_        [64]byte
 
 	tail   atomic.Uint64 // last, once published
@@ -63,7 +63,7 @@ type queue struct {
 	nudge  *nudge
 	_      [64]byte
 
-	// Fields that the reader writes.
+	// Fields for waiting until items are finished. Only the reader writes done.
 	done   atomic.Uint64 // number of the last item finished
 	wakeAt atomic.Uint64 // lowest item number that a goroutine waits for
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ func (q *queue) init() {
 	q.wakeAt.Store(math.MaxUint64)
 }
 
-// nextSlot returns the next free item. The caller waits while the ring is full.
+// nextSlot returns the next free item of the ring, for the caller to fill. It waits while the ring is full.
 func (q *queue) nextSlot() *item {
 	if q.last-q.doneSeen >= ringLen {
 		q.doneSeen = q.done.Load()
@@ -88,7 +88,7 @@ func (q *queue) nextSlot() *item {
 	return &q.ring[(q.last+1)%ringLen]
 }
 
-// publish makes the slot visible to the reader.
+// publish makes the item that the caller has filled visible to the reader.
 func (q *queue) publish() {
 	q.last++
 	q.tail.Store(q.last)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// slowKernel adds a regression to try the gate: with GPUPROF_SLOW_KERNEL=tp_csr=0.2 the kernel tp_csr takes a fifth
-// longer, by spinning. Counters stay unchanged, so only the time shows it. Only the build made by
-// scripts/record/record_gates.sh has it.
+// slowKernel slows a kernel down, to test that the gate finds the regression. With GPUPROF_SLOW_KERNEL=tp_csr=0.2 the
+// kernel tp_csr takes a fifth longer, by spinning. Counters stay unchanged, so only the time shows it. Only the build
+// made by scripts/record/record_gates.sh contains it.
 func slowKernel(k *device.Kernel) *device.Kernel {
 	name, text, ok := strings.Cut(os.Getenv("GPUPROF_SLOW_KERNEL"), "=")
 	by, err := strconv.ParseFloat(text, 64)

@@ -212,7 +212,7 @@ func (s *Stream) Close() error {
 	return s.failedBefore(s.last)
 }
 
-// failedBefore returns the stream's failure if it happened at or before item seq, which must be done.
+// failedBefore returns the stream's failure if item seq or an earlier one failed. Item seq must be done.
 func (s *Stream) failedBefore(seq uint64) error {
 	if at := s.failedAt.Load(); at == 0 || at > seq {
 		return nil

@@ -9,19 +9,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Term is the coefficient C times Y_j; J is the index j in a row of harmonics.
+// Term is the term C Y_j of a cell; J is the index j in a row of harmonics.
 type Term struct {
 	J int
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M with the value of a slot or, if minus, its negative.
+// use is a cell (i, k) of M whose value is a slot's or, if minus is set, the slot's negative.
 type use struct {
 	i, k  int
 	minus bool
 }
 
-// slot is a value of M and its cells. An identity or antisymmetric matrix has cells that are equal up to sign.
+// slot is a value that some cells of M share up to sign, as an identity or antisymmetric matrix does. uses lists the
+// cells.
 type slot struct {
 	terms []Term
 	uses  []use
@@ -37,8 +38,9 @@ type triple struct {
 func (t triple) d1() int { return 2*t.l1 + 1 }
 func (t triple) d3() int { return 2*t.l3 + 1 }
 
-// findSlots returns the path's values of M, ordered by their first cell. If the output is narrower than x, cells are
-// ordered by k, so that the sums of the outputs end one by one.
+// findSlots returns the distinct values, up to sign, of the matrix M, each at the place of its first cell in the order
+// of cells. Cells are ordered by i; if the output has fewer components than x, by k, so that one output's sum ends
+// before the next begins.
 func (t triple) findSlots() ([]slot, error) {
 	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)
 	if err != nil {
@@ -90,7 +92,8 @@ func (t triple) findSlots() ([]slot, error) {
 
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a triple with its slots, and the numbers of its cells and terms.
+// path is a path of the product with the slots of its matrix M. cells counts the nonzero cells, terms the terms of all
+// slots. One path represents the equal paths of all merged blocks.
 type path struct {
 	triple
 	slots []slot
@@ -110,14 +113,14 @@ func newPath(t triple, blocks int) (*path, error) {
 	return p, err
 }
 
-// The operands that the weight may multiply.
+// Operands that a path's weight may multiply: the features x, the output, or the slots of M.
 const (
 	onX = iota
 	onOut
 	onCells
 )
 
-// weightSide returns the operand that a path's weight multiplies, and the number of products that this takes.
+// weightSide returns the operand that a path's weight multiplies, and the number of multiplications by the weight.
 func (p *path) weightSide() (int, int) {
 	switch d1, d3, n := p.d1(), p.d3(), len(p.slots); {
 	case n < min(d1, d3):

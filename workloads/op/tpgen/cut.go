@@ -11,14 +11,15 @@ import (
 const (
 	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
-	// matrixFloats is the maximum number of floats of a warp's M in shared memory. With the KiB that the system
-	// reserves per block, 16 warps use 196 KiB of an H100's 256, a configurable size, and leave 60 KiB to the L1
-	// cache.
+	// matrixFloats is the maximum number of floats of shared memory for the M of a warp's batch. With the KiB that the
+	// system reserves per block, 16 warps use 196 KiB of the 256 KiB that an H100 divides between shared memory and L1
+	// cache, and leave 60 KiB to the cache.
 	matrixFloats = 2872
-	// leastBatch is the least number of edges whose M is built at once; the other lanes of the 32 are idle.
+	// leastBatch is the least number of edges whose M a warp builds together, one lane per edge. The other lanes are then
+	// idle.
 	leastBatch = 8
-	// edgeRegisters is the maximum number of registers of a lane for sums, x, weights and products while it adds an
-	// edge, of the 128 per lane that 16 warps can have. The others hold addresses and cells.
+	// edgeRegisters is the maximum number of registers of a lane for sums, x, weights and products while it adds an edge,
+	// of the 128 per lane that 16 warps can have. The others hold addresses and cells of M.
 	edgeRegisters = 96
 	// scalarRoom is Family.Room for scalar features, whose code is short in every family.
 	scalarRoom = 88
@@ -27,21 +28,22 @@ const (
 	bytesPerIssue = 5
 )
 
-// Part is a warp's share of a product. Its code is independent of the blocks' offsets, so products may share it.
+// Part is a warp's share of a product. Its code does not depend on the offsets of its blocks in a row, so products may
+// share it.
 type Part struct {
-	L1, Copies int // channels per lane
-	Mul        int // multiplicity of each merged block: the step between components of x and out
-	Sums       int // components of all outputs
+	L1, Copies int // Copies is the number of channels per lane
+	Mul        int // multiplicity of each merged block: the distance between components in x and in the output
+	Sums       int // number of a channel's sums: the output components of all paths
 	Stride     int // floats of M per edge
-	Batch      int // number of edges whose M is built at once
-	Ahead      int // number of paths between reading a weight and using it
+	Batch      int // number of edges whose M a warp builds together
+	Ahead      int // a weight is read this many paths before its use
 	PairedOut  bool
 	hold       bool    // Family.Hold
 	paths      []*path // in the order of computation
 	columns    []int   // offset of each path's weights from the part's first column
-	columnAt   []int   // the part's first column in a row, for each merged block
+	columnAt   []int   // the part's first column in a row of weights; in an XPart also its first dz in a row of dz
 	// Cost is the number of instructions that a warp executes per edge, plus the number that could be issued while the
-	// cache delivers the values that the cut into parts makes the warp read again.
+	// cache delivers x and the harmonics: a finer cut makes the warps read these more often.
 	Cost float64
 }
 
@@ -59,12 +61,12 @@ func (p *Part) Math() int {
 type Spec struct {
 	TP      so3.TensorProduct
 	Parts   []*Part
-	Blocks  [][]int // for every part: the merged blocks of In1
+	Blocks  [][]int // the merged blocks of In1 that each part computes
 	Columns Columns
-	own     bool // the columns have the product's own order
+	own     bool // the weights are in the order of the product's instructions
 }
 
-// Straight reports whether the weights have the product's own order.
+// Straight reports whether the weights are in the order of the product's instructions.
 func (s *Spec) Straight() bool { return s.own }
 
 // Columns gives the columns of a product's weights in a row of Stride columns: the weights of instruction i start at
@@ -74,7 +76,7 @@ type Columns struct {
 	Stride int
 }
 
-// group holds the merged blocks of one degree.
+// group holds the merged blocks of one degree and multiplicity, and their paths.
 type group struct {
 	blocks []int
 	mul    int
@@ -106,7 +108,8 @@ func cutProduct(tp so3.TensorProduct, r rules) (*Spec, error) {
 	return s, nil
 }
 
-// costs is a type of parts that have a cost. Its zero value means that the paths fit into no part.
+// costs is the constraint for types of parts, *Part and *GradPart. A nil part means that its paths do not fit into one
+// part.
 type costs interface {
 	comparable
 	cost() float64
@@ -115,7 +118,7 @@ type costs interface {
 func (p *Part) cost() float64     { return p.Cost }
 func (p *GradPart) cost() float64 { return p.Cost }
 
-// longestFirst orders parts and their blocks by decreasing cost, so that the last warps to start are short.
+// longestFirst orders parts, each with its blocks, by decreasing cost, so that the last warps to start are short.
 func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	order := make([]int, len(parts))
 	for i := range order {
@@ -130,7 +133,8 @@ func longestFirst[P costs](parts []P, blocks [][]int) ([]P, [][]int) {
 	return toParts, toBlocks
 }
 
-// merge collects the paths of every degree; equal paths of merged blocks become one.
+// merge groups the blocks of the features by degree and multiplicity, and collects the paths of each group. Equal paths
+// of different blocks become one.
 func merge(tp so3.TensorProduct) ([]*group, error) {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {
@@ -176,8 +180,8 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// cutGroup cuts a group's ordered paths into parts with the least total cost. The function part makes one part of some
-// paths for the given copies per lane, or the zero value if they do not fit.
+// cutGroup cuts a group's ordered paths into parts with the least total cost. The argument part makes one part of some
+// paths for the given copies per lane, or returns nil if they do not fit.
 func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies int) P) []P {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
@@ -213,13 +217,13 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 	return found
 }
 
-// isAligned reports whether a lane can read its copies as one vector.
+// isAligned reports whether a lane can read its channels of x as one vector.
 func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
 }
 
-// newPart makes one part of the paths; nil if they need too many registers or too much shared memory.
+// newPart makes one part of the paths, or returns nil if they need too many registers or too much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
@@ -270,9 +274,10 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	return p
 }
 
-// placeWeights assigns columns to the weights: the product's own order if all lanes are aligned in it, otherwise part
-// by part. Then every path has a column per channel of the merged blocks, except for trailing blocks without that
-// path, and the next path begins at a multiple of four.
+// placeWeights assigns columns to the weights. It keeps the order of the product's instructions if every lane can then
+// read its weights as aligned vectors. Otherwise it assigns the columns part by part: every path has a column per
+// channel of the merged blocks, except for trailing blocks without that path, and the next path begins at a multiple of
+// four.
 func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()
 	straight := s.TP.WeightNumel()%4 == 0

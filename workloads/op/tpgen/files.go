@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// File is a generated source NAME.cu, which is not in git. Its PTX is, as NAME.ptx.zst in the folder of package op.
+// File is a generated source NAME.cu, which git ignores. The PTX compiled from it is in git, as NAME.ptx.zst in the
+// folder of package op.
 type File struct{ Name, Text string }
 
 // Files returns the sources of all families.
@@ -40,8 +41,9 @@ func appendSources[P any](kind string, families []Family, source func(Family) (s
 	}
 }
 
-// Sums returns the lines of generated.sha256, in the format of sha256sum: every source, and the PTX compiled from it,
-// which ptx returns for a name. The file lets a test compare generator and PTX without a compiler.
+// Sums returns the text of generated.sha256, in the format of sha256sum: a line for every source, and one for the PTX
+// compiled from it, which the argument ptx returns by name. The file lets a test compare generator and PTX without a
+// compiler.
 func Sums(files []File, ptx func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, f := range files {

@@ -14,14 +14,14 @@ import (
 const GradBatch = warpLanes
 
 // GradPart is a warp's share of dw and dy, a product's backward pass per edge: all paths of one degree of the
-// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy from G, path by path,
-// without M or products of x and dz in memory, and adds dy over all paths with the same degree of harmonics:
+// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy path by path from G, with
+// neither M nor the products of x and dz in memory. It adds up dy over all paths with the same degree of harmonics:
 //
 //	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
 type GradPart struct {
-	L1, Copies int // channels per lane
-	Mul        int // multiplicity of each merged block: the step between components of x and of dz
-	Sums       int // components of dz of all paths
+	L1, Copies int // Copies is the number of channels per lane
+	Mul        int // multiplicity of each merged block: the distance between components in x and in dz
+	Sums       int // number of a channel's dz: the output components of all paths
 	Merged     bool
 	paths      []*path // ordered by their harmonics
 	columns    []int   // offset of each path's weights from the lane's first; empty where blocks are merged
@@ -31,14 +31,14 @@ type GradPart struct {
 }
 
 // GradSpec is a product cut into parts for dw and dy, the gradients with respect to weights and harmonics. The weights
-// have the product's own order.
+// are in the order of the product's instructions. Blocks has the merged blocks of In1 that each part computes.
 type GradSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*GradPart
 	Blocks [][]int
 }
 
-// CutGrad cuts a uvu product with weights and harmonics of multiplicity 1. room is Family.GradRoom.
+// CutGrad cuts a uvu product with weights and with harmonics of multiplicity 1 into parts. room is Family.GradRoom.
 func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -56,7 +56,7 @@ func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	return s, nil
 }
 
-// gradAligned reports whether a lane can access its copies as one vector in rows of weights and of dz.
+// gradAligned reports whether a lane can access its channels as one vector in rows of weights and of dz.
 func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	own, at := tp.WeightOffsets(), tp.Out.Offsets()
 	for _, q := range g.paths {
@@ -69,7 +69,7 @@ func gradAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	return tp.WeightNumel()%copies == 0 && tp.Out.Dim()%copies == 0
 }
 
-// newGradPart makes one part of the paths; nil if they need too many registers.
+// newGradPart makes one part of the paths, or returns nil if they need too many registers.
 func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *GradPart {
 	p := &GradPart{L1: paths[0].l1, Copies: copies, Mul: g.mul, Merged: len(g.blocks) > 1, paths: slices.Clone(paths)}
 	widest, last := 0, -1
@@ -108,7 +108,8 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// isScalar reports whether x or dz is a scalar and all cells have one constant; the code then scales the scalar first.
+// isScalar reports whether x or dz is a scalar and all cells have the same constant up to sign; the code then
+// multiplies the scalar by it first.
 func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false
@@ -124,7 +125,8 @@ func (p *path) isScalar() bool {
 // Math counts the fp32 multiplications and additions of a lane for an edge.
 func (p *GradPart) Math() int { return p.productCount() + 4*(p.Rows()-1) + 3 + p.halvingCount() }
 
-// halvingCount returns the number of steps, each halving the lanes, in which a warp sums the lanes of one harmonic.
+// halvingCount returns the number of final steps in which a warp sums dy over lanes that hold the same harmonic; each
+// step halves their number.
 func (p *GradPart) halvingCount() int {
 	n := 0
 	for rows := p.Rows(); rows < 8; rows *= 2 {
@@ -133,7 +135,8 @@ func (p *GradPart) halvingCount() int {
 	return n
 }
 
-// productCount counts the operations of Math before the sums over lanes.
+// productCount is the part of Math, a lane's multiplications and additions for an edge, that precedes the sums over
+// lanes.
 func (p *GradPart) productCount() int {
 	n := 0
 	for _, q := range p.paths {
@@ -162,7 +165,8 @@ func isOne(t Term) int {
 	return 0
 }
 
-// Rows returns the number of rows of four harmonics per lane in shared memory, a power of two.
+// Rows returns the number of rows of four harmonics that a lane's dy takes in shared memory, rounded up to a power of
+// two.
 func (p *GradPart) Rows() int {
 	rows := 1
 	for rows*4 < len(p.harmonics) {
@@ -177,7 +181,8 @@ func (p *GradPart) foldCost() int {
 	return 2*quads + 2*rows + 4*(rows-1) + 12 + 2*p.halvingCount() + 8
 }
 
-// Stride returns the floats of an edge's harmonics in shared memory: an odd number of float4, as Part.Stride.
+// Stride returns the floats that an edge's harmonics take in shared memory. It is an odd number of float4, for the
+// reason given in newPart.
 func (p *GradPart) Stride() int { return 4 * ((len(p.harmonics)+3)/4 | 1) }
 
 func (p *GradPart) floatCount() int {
@@ -197,17 +202,18 @@ func (p *GradPart) codeKey() string {
 	return s
 }
 
-// GradWarp is a warp of a spec: the number of its part's code, the start At of its columns in a row of all warps' dy,
-// the harmonics of these columns, and its lanes.
+// GradWarp is a warp of the kernel: the number of its part's code, and its lanes. At is the start of its columns in a
+// row that holds the dy of all warps, and Harmonics lists the harmonics of these columns.
 type GradWarp struct {
 	Number, At int
 	Harmonics  []int
 	Lanes      [warpLanes]GradLane
 }
 
-// GradLane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Line of a
-// weight to prefetch, and Places of its dz for every path, -1 for none. A lane writes dw only if Writes is set. If
-// blocks are merged, Weights has the offset of the lane's weights for every path.
+// GradLane holds a lane's offsets. X is the offset of its first channel in a row of x, W of its first weight in a row
+// of w, and Line of a weight that it prefetches. Places has the offset of its dz for every path, -1 for none. A lane
+// writes dw only if Writes is set. Weights has the offset of the lane's weights for every path; kernels read it if
+// blocks are merged.
 type GradLane struct {
 	X, W, Line int
 	Writes     bool
@@ -215,16 +221,16 @@ type GradLane struct {
 	Weights    []int
 }
 
-// GradPlan holds the arguments of a family's gradient kernel for one layer.
+// GradPlan holds the arguments of a family's kernel for dw and dy for one layer.
 type GradPlan struct {
 	Spec    *GradSpec
 	Warps   []GradWarp
-	Floats  int // floats of shared memory per warp, at most
-	Paths   int // paths per part, at most
-	Columns int // width of a row of all warps' dy
+	Floats  int // floats of shared memory per warp: the largest of all parts
+	Paths   int // paths per part: the largest of all parts
+	Columns int // width of a row that holds the dy of all warps
 }
 
-// GradPlanOf returns the plan of layer number n of a family.
+// GradPlanOf returns the plan of layer f.Layers[n].
 func GradPlanOf(f Family, n int) (*GradPlan, error) {
 	specs, err := f.gradSpecs()
 	if err != nil {
@@ -254,7 +260,7 @@ func gradPlanOf(specs []*GradSpec, n int) *GradPlan {
 	return plan
 }
 
-// partWarps returns the warps of part number k.
+// partWarps returns the warps of s.Parts[k]. number is the number of the part's code in the kernel.
 func (s *GradSpec) partWarps(k, number int) []GradWarp {
 	p, blocks := s.Parts[k], s.Blocks[k]
 	x, out, own := s.TP.In1.Offsets(), s.TP.Out.Offsets(), s.TP.WeightOffsets()

@@ -9,8 +9,8 @@ import (
 
 const gradPrefix = "tp_grad_"
 
-// GradSource returns the .cu of a family's gradients with respect to weights and harmonics: every distinct part once,
-// and the kernel. It also returns the parts, in the order of their numbers.
+// GradSource returns the .cu of a family's gradients with respect to weights and harmonics: the code of every part,
+// once if layers share it, then the kernel. It also returns these parts, in the order of their numbers in the kernel.
 func GradSource(f Family) (text string, parts []*GradPart, err error) {
 	specs, err := f.gradSpecs()
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *GradPart) write(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeStage writes the function that copies an edge's harmonics to shared memory, in the part's order.
+// writeStage writes the device function stage, which copies an edge's harmonics to shared memory, in the part's order.
 func (w gradWriter) writeStage() {
 	w.writeLine("GP_FN void stage(float *m, const float *y) {")
 	for at := 0; at < len(w.p.harmonics); at += 4 {
@@ -114,7 +114,7 @@ func (w gradWriter) writeStage() {
 	w.writeLine("}")
 }
 
-// writeRows writes the function that reads dz of a row; places has the lane's start for every path, -1 for none.
+// writeRows writes the device function rows, which reads the dz of a row. Its parameter places is GradLane.Places.
 func (w gradWriter) writeRows() {
 	w.writeLine("GP_FN void rows(float *z, const float *row, const int *places) {")
 	at := 0
@@ -133,7 +133,7 @@ func (w gradWriter) weightAt(i int) string {
 	return fmt.Sprint(w.p.columns[i])
 }
 
-// writeFirst writes the function that reads the weights of the first edge.
+// writeFirst writes the device function first, which reads the weights of the first edge.
 func (w gradWriter) writeFirst() {
 	w.writeLine("GP_FN void first(float *w, const float *wp, const int *at) {")
 	if !w.p.Merged {
@@ -145,10 +145,11 @@ func (w gradWriter) writeFirst() {
 	w.writeLine("}")
 }
 
-// writeEdge writes the function that computes dw and dy of one edge. dz, x and the weights are already loaded; the
-// function loads the weights of the next edge from row wn, writes dw to row to, and returns the lane's dy. Between the
-// degrees of harmonics it has a branch that is never taken. The assembler moves no load past a branch; without it, it
-// would move all loads for the next edge behind the last sum, and the next edge would wait for them.
+// writeEdge writes the device function edge, which computes dw and dy of one edge. dz, x and the weights are already
+// loaded; the device function loads the weights of the next edge from row wn, writes dw to the row that its parameter
+// to points to, and puts the lane's dy into dy. Between two degrees of harmonics it has a branch that is never taken.
+// The assembler moves no load past a branch; without it, the assembler would move all loads for the next edge behind
+// the last sum, and the next edge would wait for them.
 func (w gradWriter) writeEdge() {
 	p := w.p
 	w.writeLine("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")
@@ -192,8 +193,9 @@ func (w gradWriter) writeEdge() {
 	w.writeLine("}")
 }
 
-// writePath writes the code of path i. Its dz begin at component sum, its harmonics at column first. If started is
-// set, the path adds to dy of these harmonics instead of setting it.
+// writePath writes the code of path i. The parameter sum is the index of its first dz, first the index of its first
+// harmonic in the part's order, and value returns the source text of harmonic j. If started is set, the path adds to dy
+// of these harmonics, else it sets them.
 func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v, d2 := p.Copies, q.d2()
@@ -251,8 +253,8 @@ func (w gradWriter) writePath(i, sum, first int, started bool, value func(j int)
 	w.writeLine("  }")
 }
 
-// writeScalar writes the code of a path whose x or dz is a scalar. With s the scalar times the constant and v the
-// other operand, dw = s sum_j y_j v_j and dy_j = w s v_j.
+// writeScalar writes the code of a path for which isScalar holds. With s the scalar times the constant and v the other
+// operand, dw = s sum_j y_j v_j and dy_j = w s v_j.
 func (w gradWriter) writeScalar(i, sum, first int, value func(j int) string) {
 	p, q := w.p, w.p.paths[i]
 	v := p.Copies

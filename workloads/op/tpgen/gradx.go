@@ -10,24 +10,24 @@ import (
 
 const gradXPrefix = "tp_gradx_"
 
-// XPart is a warp's share of dx_ui = sum over a source's edges of w_u sum_k M_ik dz_uk: all paths of one block of
-// features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. While an edge is added,
-// dz and weights of the next edge are read.
+// XPart is a warp's share of dx_ui = sum over the edges of source node x of w_u sum_k M_ik dz_uk: all paths of one
+// block of features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. While the warp
+// adds an edge, it reads dz and weights of the next.
 type XPart struct {
 	Part
-	place []int // offset of each path's dz from the lane's first
+	place []int // offset of each path's dz from the lane's first dz
 }
 
-// XSpec is a product cut into parts for dx, the gradient with respect to features, with weights in the product's
-// order.
+// XSpec is a product cut into parts for dx, the gradient with respect to features. The weights are in the order of the
+// product's instructions. Blocks has the block of In1 that each part computes.
 type XSpec struct {
 	TP     so3.TensorProduct
 	Parts  []*XPart
 	Blocks []int
 }
 
-// CutX cuts a uvu product with weights and harmonics of multiplicity 1, in which no two blocks of features agree in
-// degree and multiplicity. room is Family.XRoom. The error names the features that no part can hold.
+// CutX cuts a uvu product with weights and with harmonics of multiplicity 1 into parts. No two blocks of features may
+// agree in degree and multiplicity. room is Family.XRoom. The error names the features that no part can hold.
 func CutX(tp so3.TensorProduct, room int) (*XSpec, error) {
 	groups, err := merge(tp)
 	if err != nil {
@@ -92,27 +92,27 @@ func (p *XPart) codeKey() string {
 	return fmt.Sprint(p.Part.codeKey(), p.place)
 }
 
-// XWarp is a warp of a spec: the number of its part's code, and its lanes.
+// XWarp is a warp of the kernel: the number of its part's code, and its lanes.
 type XWarp struct {
 	Number int
 	Lanes  [warpLanes]XLane
 }
 
-// XLane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Z of its first
-// dz in a row of dz. A lane writes dx only if Writes is set.
+// XLane holds a lane's offsets: X of its first channel in a row of x, W of its first weight in a row of w, Z of its
+// first dz in a row of dz. A lane writes dx only if Writes is set.
 type XLane struct {
 	X, W, Z int
 	Writes  bool
 }
 
-// XPlan holds the arguments of a family's dx kernel for one layer.
+// XPlan holds the arguments for one layer of the dx kernel that all layers of a Family share.
 type XPlan struct {
 	Spec   *XSpec
 	Warps  []XWarp
-	Floats int // floats of shared memory per warp, at most
+	Floats int // floats of shared memory per warp: the largest of all parts
 }
 
-// XPlanOf returns the plan of layer number n of a family.
+// XPlanOf returns the plan of layer f.Layers[n].
 func XPlanOf(f Family, n int) (*XPlan, error) {
 	specs, err := f.xSpecs()
 	if err != nil {
@@ -147,7 +147,8 @@ func xPlanOf(specs []*XSpec, n int) *XPlan {
 	return plan
 }
 
-// xEdges is the number of words before M: index and destination of each edge of a batch, and of the edges after it.
+// xEdges is the number of words before M in a warp's shared memory: index and destination of each edge of a batch and
+// of the edge after it, rounded up to 16 bytes.
 const xEdges = 2 * (warpLanes + 2)
 
 func (p *XPart) floatCount() int { return xEdges + p.Stride*p.Batch }
@@ -168,7 +169,8 @@ func (f Family) xSpecs() ([]*XSpec, error) {
 	return all, nil
 }
 
-// XSource returns the .cu of a family's dx: every distinct part once, and the kernel.
+// XSource returns the .cu of a family's dx: the code of every part, once if layers share it, then the kernel. It also
+// returns these parts, in the order of their numbers in the kernel.
 func XSource(f Family) (text string, parts []*XPart, err error) {
 	specs, err := f.xSpecs()
 	if err != nil {
@@ -220,7 +222,8 @@ func xSource(by, kernel string, specs []*XSpec) (text string, parts []*XPart) {
 	return b.String(), parts
 }
 
-// writeX writes the part as a C++ type with its constants and functions.
+// writeX writes the part as a C++ type with its constants and the device functions build, ahead (prefetching), first
+// and edge.
 func (p *XPart) writeX(b *strings.Builder, number, sh int) {
 	w := writer{b, &p.Part}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
@@ -251,7 +254,8 @@ func (p *XPart) writeX(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeReads writes the reads of path i's dz and weights for the edge with dz row z and weight row wp.
+// writeReads writes the reads of path i's dz and weights for one edge, whose dz row is z and weight row wp. The
+// parameter sum is the index of the path's first dz in the register array.
 func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	v := p.Copies
 	for k := range p.paths[i].d3() {
@@ -260,8 +264,10 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	w.writeLine("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
 }
 
-// edgeX writes the function that adds one edge. dz and weights are already loaded; the function loads the next edge's,
-// from rows zn and wn. See gradWriter.writeEdge for branches. The weight multiplies the narrowest of dz, x and cells.
+// edgeX writes the device function edge, which adds one edge's part of dx. dz and the weights are already loaded, and
+// the device function loads the dz and weights of the next edge, from rows zn and wn. gradWriter.writeEdge explains its
+// branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots of the
+// edge's M, or the path's sum for dx.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()

@@ -1,13 +1,14 @@
 package tpgen
 
-// Warp is a warp of a spec: the number of its part's code in the family's kernel, and its lanes.
+// Warp is a warp of the kernel: the number of its part's code in the family's kernel, and its lanes.
 type Warp struct {
 	Number int
 	Lanes  [warpLanes]Lane
 }
 
-// Lane holds a lane's offsets: X of its first copy in a row of x, W of its first weight in a row of w, Line of a
-// weight to prefetch, and Places of its first copy in a row of the output for every path, -1 if it writes none.
+// Lane holds a lane's offsets. X is the offset of its first channel in a row of x, W of its first weight in a row of w,
+// and Line of a weight that it prefetches. Places has, for every path, the offset of its first channel in a row of the
+// output, or -1 if it writes none.
 type Lane struct {
 	X, W, Line int
 	Places     []int
@@ -17,11 +18,11 @@ type Lane struct {
 type Plan struct {
 	Spec   *Spec
 	Warps  []Warp
-	Floats int // floats of M per warp, at most
-	Paths  int // paths per part, at most
+	Floats int // floats of M per warp: the largest of all parts
+	Paths  int // paths per part: the largest of all parts
 }
 
-// PlanOf returns the plan of layer number n of a family.
+// PlanOf returns the plan of layer f.Layers[n].
 func PlanOf(f Family, n int) (*Plan, error) {
 	specs, err := f.cutSpecs()
 	if err != nil {
@@ -46,7 +47,7 @@ func planOf(specs []*Spec, n int) *Plan {
 	return plan
 }
 
-// partWarps returns the warps of part number k.
+// partWarps returns the warps of s.Parts[k]. number is the number of the part's code in the kernel.
 func (s *Spec) partWarps(k, number int) []Warp {
 	p, blocks := s.Parts[k], s.Blocks[k]
 	x, out := s.TP.In1.Offsets(), s.TP.Out.Offsets()
@@ -73,8 +74,9 @@ func (s *Spec) partWarps(k, number int) []Warp {
 	return all
 }
 
-// prefetchColumns returns the columns to prefetch, counted from the part's first, so that all weights of a warp are
-// fetched: one in every 32 (a cache line), and the last of every path; at most one per lane.
+// prefetchColumns returns the columns of weights that warp w prefetches, counted from the part's first column: one in
+// every 32 (a cache line), and the last of every path, so that all its weights are fetched. Each lane prefetches one,
+// so the list is cut at 32.
 func (p *Part) prefetchColumns(w, lanes int) []int {
 	var all, ends []int
 	from, to := w*warpLanes*p.Copies, min((w+1)*warpLanes, lanes)*p.Copies

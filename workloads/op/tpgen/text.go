@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Source returns the .cu of a family: every distinct part once, and the kernel. It also returns the parts, in the
-// order of their numbers in the kernel.
+// Source returns the .cu of a family: the code of every part, once if layers share it, then the kernel. It also returns
+// these parts, in the order of their numbers in the kernel.
 func Source(f Family) (text string, parts []*Part, err error) {
 	specs, err := f.cutSpecs()
 	if err != nil {
@@ -45,7 +45,7 @@ func layersOf(f Family) string {
 	return strings.Join(all, "; ")
 }
 
-// Numbers gives parts with the same code the same number.
+// Numbers gives the parts of a kernel numbers, the same to parts with the same code.
 type Numbers map[string]int
 
 func (n Numbers) numberOf(identity string) (number int, fresh bool) {
@@ -78,7 +78,7 @@ type writer struct {
 
 func (w writer) writeLine(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 
-// write writes the part as a C++ type with its constants and its four functions.
+// write writes the part as a C++ type: its constants and the device functions build, first, edge and out.
 func (p *Part) write(b *strings.Builder, number, sh int) {
 	w := writer{b, p}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
@@ -95,7 +95,7 @@ func (p *Part) write(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeBuild writes the function that computes M of one edge, cells in the order of the paths.
+// writeBuild writes the device function build, which computes the slots of one edge, in the order of the paths.
 func (w writer) writeBuild() {
 	w.writeLine("GP_FN void build(float *m, const float *y, float scale) {")
 	var cells []string
@@ -131,7 +131,7 @@ func (w writer) writeBuild() {
 	w.writeLine("}")
 }
 
-// writeFirst writes the function that reads x and the first weights of the first edge.
+// writeFirst writes the device function first, which reads x and the first weights of the first edge.
 func (w writer) writeFirst() {
 	w.writeLine("GP_FN void first(float *x, float *w, const float *xp, const float *wp) {")
 	for i := range 2*w.p.L1 + 1 {
@@ -143,8 +143,9 @@ func (w writer) writeFirst() {
 	w.writeLine("}")
 }
 
-// writeEdge writes the function that adds one edge. x and the weights of the first paths are already loaded; the
-// function loads the next edge's, from rows xn and wn. gradWriter.writeEdge explains the branch that is never taken.
+// writeEdge writes the device function edge, which adds one edge's products to the sums. x and the weights of the first
+// paths are already loaded, and the device function loads them for the next edge, from rows xn and wn. With Family.Hold
+// it contains a branch that is never taken; gradWriter.writeEdge explains it.
 func (w writer) writeEdge() {
 	p := w.p
 	w.writeLine("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn, int never) {")
@@ -216,7 +217,8 @@ func (w writer) writeEdge() {
 	w.writeLine("}")
 }
 
-// writeAhead writes the read of the weights of the path that comes Ahead paths after path i.
+// writeAhead writes the read of the weights of the path that comes Ahead paths after path i. After the part's last path
+// this is a path of the next edge.
 func (w writer) writeAhead(i int) {
 	p := w.p
 	to, from := i+p.Ahead, "wp"
@@ -235,7 +237,7 @@ func (w writer) nextX() {
 	}
 }
 
-// sumsAt returns the index of the first sum of every path.
+// sumsAt returns, for every path, the index of its first sum among the sums of a channel.
 func (p *Part) sumsAt() []int {
 	var at []int
 	n := 0
@@ -246,8 +248,8 @@ func (p *Part) sumsAt() []int {
 	return at
 }
 
-// writeOut writes the function that stores the sums of a row and resets them to zero. Its parameter places has the
-// start of the lane's copies in the row for every path, -1 for none.
+// writeOut writes the device function out, which stores the sums to a row of the output and resets them to zero. Its
+// parameter places is Lane.Places.
 func (w writer) writeOut() {
 	p := w.p
 	vector := 1

@@ -1,12 +1,17 @@
 // Package tpgen generates CUDA kernels for tensor products: it cuts a product into parts and writes their source. Its
-// command gen writes one .cu per Family of preset products into the folder of package op. Package op uses the
-// generated kernel for these products, and its general kernel for others.
+// command gen writes one .cu per Family of preset products into the folder of package op. Package op uses the generated
+// kernel for these products, and its general kernel for others.
 //
-// A part is the work of one warp: all paths of one degree l1 of the features, or some of them, for 32 lanes of Copies
-// channels each, so that x is read once per edge for all of these paths. For a batch of edges every lane first
-// computes the cells M_ik = sum_j C_ijk Y_j of one edge, in straight-line code with literal coefficients and without
-// the zeros, and stores them in shared memory. Then the warp adds edge after edge. The weight multiplies whichever has
-// fewest values: the d1 components of x, the d3 of the output, or the cells.
+// A path couples a block of features of degree l1 with the harmonics of degree l2 to an output block of degree l3; it
+// is an so3.Instruction. Its matrix M_ik = sum_j C_ijk Y_j holds the 3j symbols C times an edge's harmonics Y. A
+// nonzero element (i, k) of M is a cell, and a term is one product of a cell's sum over j. Cells that are equal up to
+// sign are computed once; the value that they share is a slot.
+//
+// A part is the work of one warp: all paths of one degree l1, or some of them, for 32 lanes of Copies channels each, so
+// that x, the features, is read once per edge for all of these paths. For a batch of edges every lane first computes
+// the slots of one edge, in straight-line code with literal coefficients and without the zeros, and stores them in
+// shared memory. Then the warp adds edge after edge. The path's weight multiplies whichever has fewest values: the d1 =
+// 2 l1 + 1 components of x, the d3 of the output, or the slots.
 //
 // Blocks of x with the same degree and multiplicity, which differ in parity, have the same paths and are merged: their
 // channels follow each other in the lanes.
@@ -22,8 +27,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// Layer is a product of a preset; the fields are the arguments of so3.UVUProduct: features, allowed irreps of the
-// output, largest degree of the harmonics.
+// Layer is a product of a preset. The fields after Preset are the arguments of so3.UVUProduct: features, allowed irreps
+// of the output, largest degree of the harmonics.
 type Layer struct {
 	Preset     string
 	In, Target string
@@ -43,18 +48,21 @@ func (l Layer) Product() (so3.TensorProduct, error) {
 // Family is a set of layers that one kernel serves, because they share parts.
 type Family struct {
 	Name string // file tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
-	// Room is the maximum number of a lane's registers for sums, x, weights and harmonics while it builds M. More code
-	// in a family needs more other registers: with too much Room the assembler spills, which `make ptxas` refuses.
+	// Room is the maximum number of a lane's registers for sums, x, weights and harmonics while it builds M. A family with
+	// more code needs more registers for other values: with too much Room the assembler spills, which `make ptxas`
+	// refuses.
 	Room   int
 	Layers []Layer
-	// GradRoom is Room for the kernel of dw and dy, tp_grad_NAME in tensorproduct_gengrad_NAME.cu: registers for dz,
-	// x, weights and sums. 0 means that the family has no such kernel.
+	// GradRoom is Room for the kernel of dw and dy, the gradients with respect to weights and harmonics: registers for dz
+	// (the gradient with respect to the output), x, weights and sums. The kernel is tp_grad_NAME in
+	// tensorproduct_gengrad_NAME.cu. 0 means that the family has none.
 	GradRoom int
-	// XRoom is Room for the kernel of dx, tp_gradx_NAME in tensorproduct_gengradx_NAME.cu. 0 means no such kernel, as
-	// where blocks of two parities are merged. deepaw_natural needs at least 90, with which the assembler spills.
+	// XRoom is Room for the kernel of dx, the gradient with respect to the features: tp_gradx_NAME in
+	// tensorproduct_gengradx_NAME.cu. 0 means that the family has none, because its blocks of two parities are merged or,
+	// in deepaw_natural, because the kernel needs at least 90 registers, with which the assembler spills.
 	XRoom int
-	// Hold keeps the loads for the next edge before the sums of a part's last path; the assembler would move them
-	// behind. It takes registers, so only families that wait for loads set it.
+	// Hold keeps the loads of the next edge's x where the generator writes them, by a branch that is never taken; else the
+	// assembler moves them later. It takes registers, so only families whose kernels wait for these loads set it.
 	Hold bool
 }
 
@@ -102,8 +110,8 @@ type Made struct {
 	Source string // CUDA C++ that includes tensorproduct_gen.cuh
 }
 
-// Make generates the kernel of a uvu product with weights and harmonics of multiplicity 1, with any irreps. The error
-// names the paths that no part can hold.
+// Make generates the kernel of a uvu product with weights and with harmonics of multiplicity 1; the irreps may be any.
+// If no part can hold some path, the error gives the product's irreps.
 func Make(tp so3.TensorProduct) (*Made, error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err

@@ -13,10 +13,10 @@ import (
 // NoHeader is the header length of a body that consists of JSON alone.
 const NoHeader = -1
 
-// Asked holds the options of a request other than its tensor.
+// Asked holds what a request asks for besides its tensor.
 type Asked struct {
 	ID     string
-	Binary bool // the answer is a binary tensor
+	Binary bool // the caller wants a binary tensor as the answer
 }
 
 // infer is the JSON of a request. Every list in it is bounded, so decoding takes a few kilobytes for any body.
@@ -43,8 +43,8 @@ type outputs struct {
 // data is the raw JSON text of an input's numbers.
 type data struct{ text []byte }
 
-// UnmarshalJSON keeps the text without a copy: it is a part of the body, which stays unchanged and alive during
-// Decode.
+// UnmarshalJSON stores the text without a copy. The text is part of the request's body, which stays unchanged and alive
+// during Decode.
 func (d *data) UnmarshalJSON(text []byte) error {
 	d.text = text
 	return nil
@@ -52,12 +52,13 @@ func (d *data) UnmarshalJSON(text []byte) error {
 
 // Parameters of the protocol's extension for binary tensors.
 const (
-	paramSize   = "binary_data_size"   // of an input: bytes after the JSON
-	paramBinary = "binary_data"        // of an output
-	paramAll    = "binary_data_output" // of the request: every output
+	paramSize   = "binary_data_size"   // parameter of an input: bytes after the JSON
+	paramBinary = "binary_data"        // parameter of an output
+	paramAll    = "binary_data_output" // parameter of the request: the form of every output
 )
 
-// HeaderLength parses the header Inference-Header-Content-Length of a body of size bytes; NoHeader for an empty text.
+// HeaderLength parses text, the value of the header Inference-Header-Content-Length for a body of size bytes. It
+// returns NoHeader if the text is empty.
 func HeaderLength(text string, size int) (int, error) {
 	if text == "" {
 		return NoHeader, nil
@@ -69,8 +70,9 @@ func HeaderLength(text string, size int) (int, error) {
 	return int(n), nil
 }
 
-// Decode reads a request: JSON of header bytes followed by binary tensors, or JSON alone (NoHeader). It writes the
-// input's numbers to into, of In.Bytes() bytes, in native byte order. An error is a sentence for the caller.
+// Decode reads a request: either JSON of header bytes followed by a binary tensor, or JSON alone (header is NoHeader).
+// It writes the input's numbers to into, of In.Bytes() bytes, in native byte order. The error's text is a sentence for
+// the caller.
 func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
 	text, rest := body, []byte(nil)
 	if header != NoHeader {
@@ -143,8 +145,8 @@ func (m *Model) requestedOutputs(q *infer) (Asked, error) {
 	return asked, nil
 }
 
-// refuseParameters refuses a tensor's parameters that would change the request, such as shared memory. Parameters of
-// the whole request do not affect the numbers.
+// refuseParameters refuses parameters of a tensor, other than the known one, that would change the request, such as
+// shared memory. Parameters of the whole request do not affect the numbers.
 func refuseParameters(params parameters, known string) error {
 	for name := range params {
 		if name != known {
@@ -177,7 +179,7 @@ func (m *Model) outOfRange(i int, v float32) error {
 	return unreadable(fmt.Sprintf("send numbers from -%g to %g", float64(mostMagnitude), float64(mostMagnitude)), "number %d of %s is %g", i, m.In.Name, v)
 }
 
-// jsonFault returns the message of an encoding/json error without the package's name and Go types.
+// jsonFault returns the message of an encoding/json error, without the package's name and Go types.
 func jsonFault(err error) string {
 	if long, is := errors.AsType[*tooLong](err); is {
 		return long.Error()

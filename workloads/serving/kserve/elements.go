@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Limits of a request's JSON, except for its numbers.
+// Limits of a request's JSON, its numbers excepted.
 const (
 	mostListed     = 16      // elements of a list, and parameters of an object
 	mostShortText  = 6 << 10 // bytes of a name: 1024 characters, each as a six-byte escape
@@ -34,7 +34,7 @@ func (s *short) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(s))
 }
 
-// list holds the first elements of a JSON array; more reports that the array has further elements.
+// list holds the first elements of a JSON array. more means that the array has further elements.
 type list[T any] struct {
 	first []T
 	more  bool
@@ -73,8 +73,8 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 // parameters holds the members of a JSON object by name.
 type parameters map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. A duplicate object replaces the earlier one: merged,
-// their members would have no bound.
+// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. If a body has the object twice, the second replaces
+// the first: merged, their members would have no bound.
 func (p *parameters) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' {
 		for n, rest := 0, text[1:]; ; n++ {
@@ -95,8 +95,8 @@ func (p *parameters) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*map[string]json.RawMessage)(p))
 }
 
-// nextElement returns the first element in the remaining text of a valid JSON array or object (with its name, for a
-// member) and the text after that element; nil at the closing bracket.
+// nextElement returns the first element in the remaining text of a valid JSON array or object, and the text after it.
+// An element of an object includes its name. At the closing bracket the element is nil.
 func nextElement(text []byte) (element, rest []byte) {
 	text = bytes.TrimLeft(text, " \t\r\n,")
 	depth := 0

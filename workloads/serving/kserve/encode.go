@@ -19,9 +19,9 @@ type answerIn struct {
 	Data       []float32      `json:"data,omitempty"`
 }
 
-// Encode makes the body of an answer from an output in native byte order. header is the length of the JSON where a
-// binary tensor follows, else NoHeader. ok is false where the output has NaN or an infinity, which JSON cannot
-// represent: the network failed.
+// Encode makes the body of an answer from an output in native byte order. header is the length of the JSON if a binary
+// tensor follows it, else NoHeader. ok is false if the output contains NaN or an infinity, which JSON cannot represent;
+// the network has then failed.
 func (m *Model) Encode(asked Asked, out []byte) (body []byte, header int, ok bool) {
 	a := answered{ModelName: m.Name, ModelVersion: version, ID: asked.ID, Outputs: [1]answerIn{{Tensor: m.Out}}}
 	values := make([]float32, m.Out.Len())

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// guard refuses requests that a web page of another site may have made a browser send: requests for a host name that
-// is not the service's (an attacker's name can point to this machine: DNS rebinding), or from another origin. status
-// is 0 for an allowed request.
+// guard refuses requests that a web page of another site may have made a browser send. These are requests for a host
+// name that is not the service's (DNS rebinding: an attacker's name can point to this machine), and requests from
+// another origin. status is 0 for an allowed request.
 func (s *Server) guard(r *http.Request) (status int, err error) {
 	if host := hostOf(r.Host); !s.isOwnName(host) {
 		return http.StatusMisdirectedRequest, gpuprof.Errorf(gpuprof.ErrInput, "serving a request for host %.80q: the service has another name", host).

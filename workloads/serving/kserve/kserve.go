@@ -19,15 +19,15 @@ const (
 	Float32 = "FP32"
 )
 
-// Limits of a request's body in bytes: mostEnvelope for everything except numbers, and mostNumberText for one number
-// in JSON. A number may be a float64 with all digits, on a line of its own, indented by seven levels of four spaces.
-// The brackets of a pixel share the allowance of its three colors.
+// Limits of a request's body in bytes: mostEnvelope is for everything except numbers, mostNumberText for one number in
+// JSON. A number may be a float64 with all digits, on a line of its own, indented by seven levels of four spaces. The
+// brackets of a pixel take part of the allowance of its three colors.
 const (
 	mostEnvelope   = 64 << 10
 	mostNumberText = 64
 )
 
-// mostMagnitude bounds the numbers of a request, so that answers stay finite.
+// mostMagnitude is the largest magnitude of a number in a request, so that answers stay finite.
 const mostMagnitude = 1e6
 
 // Tensor describes the data of a request or of an answer.
@@ -62,7 +62,7 @@ type Model struct {
 	In, Out Tensor
 }
 
-// MostBody returns the bytes of the largest request body: one sample, as JSON or as a binary tensor.
+// MostBody returns the number of bytes of the largest request body: one sample, as JSON or as a binary tensor.
 func (m *Model) MostBody() int64 { return mostEnvelope + mostNumberText*int64(m.In.Len()) }
 
 const version = "1"
@@ -79,7 +79,7 @@ func (m *Model) metadata() metadata {
 	return metadata{m.Name, []string{version}, "gpuprof", []Tensor{m.In}, []Tensor{m.Out}}
 }
 
-// unreadable returns the error for a request that cannot be decoded; fix describes the expected form.
+// unreadable returns the error for a request that cannot be decoded. The argument fix describes the expected form.
 func unreadable(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading an infer request: "+format, args...).WithFix("%s", fix)
 }

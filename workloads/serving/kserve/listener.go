@@ -43,7 +43,7 @@ func (c *stamped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// recordBytes records that bytes arrived at now in a buffer of room bytes.
+// recordBytes records that bytes arrived at the time now, read into a buffer with room for room bytes.
 func (c *stamped) recordBytes(now time.Time, room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +59,8 @@ func (c *stamped) recordBytes(now time.Time, room int) {
 	}
 }
 
-// SetReadDeadline implements net.Conn. It limits the deadline to until: net/http would give the first four bytes of a
-// request as much time as the pause between two requests.
+// SetReadDeadline implements net.Conn. It sets no deadline later than until, because net/http would give the first four
+// bytes of a request as much time as the pause between two requests.
 func (c *stamped) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *stamped) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// requestBegun returns the arrival of the first byte of the request whose header was read. A pipelined request may
-// have arrived in the same read as the end of the request before it; that read's time counts then.
+// requestBegun returns the arrival of the first byte of the request whose header was read. If a pipelined request
+// arrived in the same read as the end of the request before it, it returns the time of that read.
 func (c *stamped) requestBegun() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

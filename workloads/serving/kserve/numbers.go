@@ -13,7 +13,8 @@ func putNative(b []byte, v float32) { binary.NativeEndian.PutUint32(b, math.Floa
 
 func nativeFloat(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
 
-// readNumbers reads data, valid JSON: the tensor's numbers in row-major order, flat or nested like its shape.
+// readNumbers reads data, which is valid JSON: the numbers of the tensor in row-major order, flat or nested like its
+// shape.
 func (m *Model) readNumbers(into, data []byte) error {
 	r := reader{text: data, m: m, into: into}
 	flat, err := r.readTensor()

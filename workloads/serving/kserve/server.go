@@ -27,17 +27,17 @@ const headerLength = "Inference-Header-Content-Length"
 
 // Limits of a connection.
 const (
-	slowest    = 10 * time.Second // to read a request, and to write an answer
-	idleFor    = time.Minute      // between two requests
+	slowest    = 10 * time.Second // time limit for reading a request, and for writing an answer
+	idleFor    = time.Minute      // time limit between two requests
 	mostHeader = 16 << 10         // bytes of the lines before a body
-	leaveFor   = 2 * time.Second  // for writing the last answers
+	leaveFor   = 2 * time.Second  // time limit for writing the last answers
 	retryAfter = "1"              // seconds
-	mostUnused = 256 << 20        // bytes of an unneeded body that are read and discarded
+	mostUnused = 256 << 20        // bytes of a body that are read and discarded when it is not needed
 	mostBodies = 32 << 20         // bytes of all bodies that are read at the same time
 )
 
-// ClosedEarly is the key in Counts.Rejected for connections that ended within a request, or whose header net/http
-// could not parse: net/http answers these itself.
+// ClosedEarly is the key in Counts.Rejected for connections that ended within a request, or whose header net/http could
+// not parse. net/http answers these itself.
 const ClosedEarly = "closed"
 
 // Server accepts requests over HTTP and passes them to the service.
@@ -64,7 +64,7 @@ type Server struct {
 // Counts holds the requests and times that the service's own account does not contain.
 type Counts struct {
 	Rejected map[string]int64 // by status code, or ClosedEarly; never passed to the service
-	Gone     int64            // passed to the service, but the caller closed its side before the answer
+	Gone     int64            // passed to the service, but the caller closed its side of the connection before the answer
 	Decode   *latency.Histogram
 }
 
@@ -90,9 +90,9 @@ func (s *Server) Start(l net.Listener) {
 	}()
 }
 
-// Close must follow the end of the service; failed reports that the service ended with an error. Close notifies the
-// calls that are still in the service, accepts no further request, waits up to leaveFor for answers in transmission,
-// and ends all connections.
+// Close ends the server after the service has ended; failed means that the service ended with an error. Close notifies
+// the calls that are still in the service, accepts no further request, waits up to leaveFor for answers in
+// transmission, and ends all connections.
 func (s *Server) Close(failed bool) {
 	s.mu.Lock()
 	s.failed = failed
@@ -171,7 +171,7 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// allowedMethods returns the header Allow for a path whose method is method.
+// allowedMethods returns the value of the header Allow for a path that answers the given method.
 func allowedMethods(method string) string {
 	if method == http.MethodGet {
 		return "GET, HEAD"
@@ -184,7 +184,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	due := s.Clock(conn.requestBegun())
 	select {
 	case s.places <- struct{}{}:
-	default: // Places requests are being read already
+	default: // all Places are taken by requests being read
 		s.refuse(w, r, due)
 		return
 	}
@@ -202,7 +202,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that arrives when Places requests are being read.
+// refuse answers a request that arrives while Places requests are being read.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duration) {
 	call := traffic.NewCall(nil, 0)
 	if !s.Callers.Refuse(call, due, s.now()) {
@@ -213,7 +213,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duratio
 	s.sendAnswer(w, r, call, Asked{})
 }
 
-// errCrowded refuses a request because the bodies being read leave no memory for its body.
+// errCrowded is the error for a request whose body does not fit the memory for bodies, next to those being read.
 var errCrowded = errors.New("as many bodies are being read as memory is meant for")
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")
@@ -337,8 +337,8 @@ func (s *Server) count(rejected string) {
 	s.rejected[rejected]++
 }
 
-// discardBody reads the remainder of an unneeded body: a caller that is still sending when the connection is closed
-// never sees the answer. A caller with "Expect: 100-continue" has not sent the body.
+// discardBody reads the remainder of a body that is not needed. Otherwise a caller that is still sending when the
+// connection is closed would never see the answer. A caller with "Expect: 100-continue" has not sent the body.
 func discardBody(r *http.Request) {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= mostUnused {
 		_, _ = io.CopyN(io.Discard, r.Body, mostUnused)

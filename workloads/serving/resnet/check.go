@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// float32 rounding of a norm, a pooling and the mean.
+	// tolerance is the largest error of a norm, a pooling and the mean, which round to float32.
 	tolerance = 1e-5
-	// A pixel takes two products and a sum of bytes.
+	// prepareTolerance is the largest error of a pixel, which takes two products and a sum of bytes.
 	prepareTolerance = 1e-6
-	// Outputs of a convolution that are checked where all of them take too long.
+	// sampledRows is the number of outputs of a convolution that are checked where all of them take too long.
 	sampledRows = 64
-	// Multiply-adds up to which all outputs are checked: half a second on one core.
+	// wholeMultiplyAdds is the number of multiply-adds up to which all outputs are checked: half a second on one core.
 	wholeMultiplyAdds = 3e8
-	// A NaN, which each group must overwrite.
+	// poisonWord is the bits of a NaN that a check writes to each output before the group of launches overwrites it.
 	poisonWord = 0x7fc00000
 )
 
-// checker runs one batch of images through a slot, group by group. It poisons each output first, and compares the
-// output with float64 results from the group's own inputs.
+// checker runs one batch of images through a slot, group by group. It fills each output with NaN before, and compares
+// it with float64 results from the group's own inputs after.
 type checker struct {
 	n    *Net
 	s    device.Stream
@@ -35,12 +35,12 @@ type checker struct {
 	ids  []int
 	rng  *rand.Rand
 	errs [kindCount]op.ErrorNorm
-	rows [kindCount][2]int // outputs compared, and outputs in all
+	rows [kindCount][2]int // per kind: number of outputs compared, and of all outputs
 	raw  []float32         // a norm's input: the norm works in place
 }
 
-// Check fills a slot with images ids and compares every group with float64 results, and the logits of the first image
-// with the float64 network. It returns one check for each kind of group. The stream must be idle.
+// Check fills a slot with the images ids and compares every group with float64 results. It also compares the logits of
+// the first image with the float64 network. It returns one check for each kind of group. The stream must be idle.
 func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) ([]gpuprof.Check, error) {
 	if slot < 0 || slot >= len(n.slots) || len(ids) < 1 || len(ids) > n.o.MaxBatch {
 		return nil, unknownSlot(slot, len(ids), n.o)
@@ -155,8 +155,8 @@ func (c *checker) checkPrepared() error {
 	return nil
 }
 
-// pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first
-// and the last image. An output is image*pixels+pixel.
+// pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first and
+// the last image. An output is given as image*pixels+pixel.
 func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	n, side := len(c.ids)*cv.pixels(), cv.outSize
 	c.rows[kind][1] += n
@@ -305,8 +305,9 @@ func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
 	return loop.CheckOf("logits", want.Apart(got), c.n.Tolerance(), 1, len(c.ids)), nil
 }
 
-// Tolerance returns the largest allowed distance of logits from Reference, as in Logits.Apart: the tolerance of one
-// convolution times the square root of the number of layers, since the errors of layers are independent.
+// Tolerance returns the largest allowed distance of logits from Reference, measured as in Logits.Apart. It is the
+// tolerance of one convolution times the square root of the number of layers, since the errors of layers are
+// independent.
 func (n *Net) Tolerance() float64 {
 	return n.o.tolerance() * math.Sqrt(float64(len(n.params)))
 }
@@ -319,7 +320,7 @@ type refKey struct {
 
 var references = loop.Kept[refKey, Logits]{Most: 4 * Period}
 
-// Reference returns the float64 network's logits of image i, cached in the process.
+// Reference returns the logits of image i by the float64 network. The process computes them once.
 func (n *Net) Reference(ctx context.Context, i int) (Logits, error) {
 	if err := ctx.Err(); err != nil {
 		return Logits{}, err
@@ -331,7 +332,7 @@ func (n *Net) Reference(ctx context.Context, i int) (Logits, error) {
 	return references.Of(refKey{fmt.Sprint(n.o.Shape), n.o.Seed, i % Period}, compute)
 }
 
-// ReferenceOf returns the float64 network's logits of any image [source,source,3].
+// ReferenceOf returns the logits of any image [source,source,3] by the float64 network.
 func (n *Net) ReferenceOf(image []byte) Logits {
 	return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, image))
 }

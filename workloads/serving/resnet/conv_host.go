@@ -5,7 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// bandValues is the number of input values that one thread gathers at a time: half a second-level cache.
+// bandValues is the number of input values that one thread gathers at a time: half a second-level cache. A band is a
+// range of output rows of one image that needs at most so many.
 const bandValues = 1 << 16
 
 // scratch is one thread's memory for gathered operands.
@@ -17,7 +18,7 @@ type scratch struct {
 	ones, zeros [16]float32
 }
 
-// spare keeps scratch between calls: one for each thread that ran at the same time.
+// spare keeps scratch between calls: as many as threads ran at the same time.
 var spare = make(chan *scratch, 1024)
 
 func takeScratch() *scratch {
@@ -40,7 +41,7 @@ func (s *scratch) giveBack() {
 	}
 }
 
-// grow returns v with n values, reallocated where its capacity is too small. It does not keep the values.
+// grow returns a slice of n values: v, or a new one if the capacity of v is too small. It does not keep the values.
 func grow[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n)
@@ -79,8 +80,9 @@ func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
 	}
 }
 
-// gather copies the input of rows [i0,i1) of an image with a border of zeros: in nhwc as [rows][size+2 pad][in], in
-// nchw as [in][rows][size+2 pad]. An input without border in the same layout is used in place.
+// gather copies the input that rows [i0,i1) of an image's output need, with a border of zeros. The result is
+// [rows][size+2 pad][in] in nhwc, [in][rows][size+2 pad] in nchw. In nhwc an input that needs neither border nor
+// conversion is used in place.
 func (s *scratch) gather(g geometry, x []float32, image, i0, i1 int, convert func(dst, src []float32)) []float32 {
 	pad := g.pad()
 	x = x[image*g.in*g.size*g.size:]
@@ -153,7 +155,7 @@ func (s *scratch) convolveColumns(g geometry, x, w, scale, shift, res, out []flo
 	}
 }
 
-// setRows sets the tile to the outputs from p on, and repeats the last output past the end.
+// setRows sets the tile to the outputs from output p on. If there are not enough, it repeats the last one.
 func (s *scratch) setRows(p, n int) {
 	if p+vec.TileRows <= n {
 		s.tile.Off, s.tile.OutOff = [vec.TileRows]int(s.off[p:]), [vec.TileRows]int(s.outOff[p:])
@@ -164,7 +166,7 @@ func (s *scratch) setRows(p, n int) {
 	}
 }
 
-// runPartial runs a tile of which only cols columns exist.
+// runPartial runs a tile of which only cols columns belong to the output.
 func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32) {
 	t := s.tile
 	t.Out, t.Res, t.Lo = s.temp[:], nil, -inf32
@@ -183,7 +185,8 @@ func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32)
 	}
 }
 
-// convolvePlanes computes a band in nchw, in tiles of six channels by sixteen outputs gathered to [K][16].
+// convolvePlanes computes a band in nchw. A tile is six channels by sixteen outputs, whose operand is gathered to
+// [K][16].
 func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile
@@ -222,12 +225,12 @@ func finishOutputs(out, sums, res []float32, at int, scale, shift, least float32
 	}
 }
 
-// packOperand gathers the operand of outputs [p,p+cols) as [K][16].
+// packOperand gathers the operand of outputs [p,p+cols) to [K][16].
 func (s *scratch) packOperand(g geometry, x []float32, rows, p, cols int) {
 	wide := g.size + 2*g.pad()
 	s.panel = grow(s.panel, g.depth()*16)
 	off := s.off[p : p+cols]
-	together := cols == 16 && off[15]-off[0] == 15 // adjacent in one row
+	together := cols == 16 && off[15]-off[0] == 15 // sixteen outputs adjacent in one row
 	at := 0
 	for c := range g.in {
 		for r := range g.k {

@@ -27,8 +27,8 @@ var (
 	channelDeviation = [3]float64{.229, .224, .225}
 )
 
-// sampleAt returns the source position of pixel i of the crop, (i+0.5) source/resized - 0.5: between pixels lo and
-// hi, at the fraction num/den. It computes in integers, so nothing rounds.
+// sampleAt returns the position in the source of pixel i of the crop, which is (i+0.5) source/resized - 0.5. It is
+// between pixels lo and hi, at the fraction num/den. The computation is in integers, so nothing rounds.
 func sampleAt(i, source, resized int) (lo, hi, num, den int) {
 	den = 2 * resized
 	at := (2*i+1)*source - resized

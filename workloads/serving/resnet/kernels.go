@@ -13,18 +13,18 @@ const NormKernel = "resnet_norm"
 // shift and weights of formPanels are padded to whole panels of output channels. One item of a convolution is an
 // image's row of outputs on the host device, a tile of 64 outputs by 64 channels on CUDA.
 var (
-	// out = relu(scale sum + shift + res), with relu and res as the flags select. The kernel gathers the operand
+	// Computes out = relu(scale sum + shift + res), with relu and res as the flags select. The kernel gathers the operand
 	// while it multiplies (implicit GEMM).
 	convKernel = newKernel[resnetConvArgs]("resnet_conv", convHost, 1)
-	// The same without tiles: each output has a sum of its own.
+	// Computes the same without tiles: each output has a sum of its own.
 	directKernel = newKernel[resnetDirectArgs]("resnet_direct", directHost, 1)
 	// Writes the operand: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
 	im2colKernel = newKernel[resnetIm2colArgs]("resnet_im2col", im2colHost, 1)
 
-	// y = relu(scale x + shift + res) in place. One item is one value, also in the kernels below.
+	// Computes y = relu(scale x + shift + res) in place. One item is one value, here and in the kernels below.
 	normKernel = newKernel[resnetNormArgs](NormKernel, normHost, 2048)
-	// y = relu(scale y16 + shift + res) from a library's 16-bit result, on CUDA only. Buffers: y16, scale, shift,
-	// res, out; channels, pixels, flags.
+	// Computes y = relu(scale y16 + shift + res) from a library's 16-bit result y16, on CUDA only. Buffers: y16, scale,
+	// shift, res, out. Integers: channels, pixels, flags.
 	widenKernel = newKernel[resnetWidenArgs]("resnet_widen", nil, 2048)
 	// 3x3 max pooling with stride 2. Buffers: x, out; channels, size, outSize, flags.
 	poolKernel = newKernel[resnetPoolArgs]("resnet_pool", poolHost, 256)
@@ -87,7 +87,7 @@ func (g geometry) least() float32 {
 	return -inf32
 }
 
-// residual returns the values of res if the flags add them, else nil.
+// residual returns the values of res if the flags contain flagRes, else nil.
 func residual(res device.Mem, flags int) []float32 {
 	if flags&flagRes == 0 {
 		return nil

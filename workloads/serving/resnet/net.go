@@ -33,7 +33,7 @@ type Net struct {
 	found   time.Duration // spent looking for libraries
 }
 
-// shared is the key of kernels: a convolution and the kernel of which it has a copy.
+// shared is the key in the map kernels: a convolution's name and the kernel of which it has a copy.
 type shared struct {
 	conv string
 	k    *device.Kernel
@@ -193,8 +193,8 @@ func (o Options) normMinimum(c conv) rate {
 	return wordCost(2*n, reads, n)
 }
 
-// kernelOf returns a convolution's kernel. On the host device it is a copy whose grain gives a thread about 2^17
-// multiply-adds at a time.
+// kernelOf returns the kernel for a convolution. On the host device it is a copy of k whose grain gives a thread about
+// 2^17 multiply-adds at a time.
 func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	if n.info.Kind != "host" {
 		return k
@@ -209,7 +209,8 @@ func (n *Net) kernelOf(c conv, k *device.Kernel) *device.Kernel {
 	return &own
 }
 
-// convItems returns the number of items: rows of outputs on the host device; on CUDA tiles, or outputs for direct.
+// convItems returns the number of items of a convolution: rows of outputs on the host device; on CUDA tiles, or single
+// outputs for the direct kernel.
 func (n *Net) convItems(c conv) items {
 	switch {
 	case n.info.Kind == "host":
@@ -220,10 +221,10 @@ func (n *Net) convItems(c conv) items {
 	return items{image: c.pixels(), tile: tileSide, across: (c.out + tileSide - 1) / tileSide}
 }
 
-// tileSide is the number of outputs and of channels that one thread block computes.
+// tileSide is the number of outputs, and of channels, that one thread block computes.
 const tileSide = 64
 
-// Groups returns the parts of a batch in order.
+// Groups returns the groups of launches of a batch, in order.
 func (n *Net) Groups() []Group {
 	var out []Group
 	for _, g := range n.groups {
@@ -294,7 +295,7 @@ func (n *Net) Input(slot int) device.Buffer {
 // Logits returns the device buffer of the result, float32 [batch,classes].
 func (n *Net) Logits(slot int) device.Buffer { return n.slots[slot].act[actLogit] }
 
-// InputBytes returns the bytes of one image in Input.
+// InputBytes returns the number of bytes of one image in Input.
 func (n *Net) InputBytes() int {
 	if n.o.Preprocess == OnDevice {
 		return 3 * n.o.Source * n.o.Source
@@ -323,8 +324,8 @@ func (n *Net) FillImage(dst, image []byte) {
 	n.o.Prepare(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/4), image, n.o.Layout)
 }
 
-// Convolve launches every convolution once for a batch, in a slot that is not in use, so that a library makes its
-// plans and loads its kernels.
+// Convolve launches every convolution once for a batch, in a slot that is not in use. It makes a library plan the
+// convolutions and load its kernels before they are timed.
 func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
@@ -337,7 +338,7 @@ func (n *Net) Convolve(s device.Stream, slot, batch int) error {
 	return s.Sync()
 }
 
-// Loading returns the time for loading libraries and kernels.
+// Loading returns the time spent on loading libraries and kernels.
 func (n *Net) Loading() time.Duration { return n.found + n.binder.Loading }
 
 // Close frees the memory. Streams that ran batches must be idle.

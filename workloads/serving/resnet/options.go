@@ -48,7 +48,8 @@ type Options struct {
 	Seed       uint64
 	Weights    *Weights // nil: drawn from Seed
 
-	// Ways overrides Impl by the convolution's name (Shape.Names), as Tune finds the values; nil uses Impl for all.
+	// Ways maps a convolution's name (Shape.Names) to the implementation that replaces Impl for it, as Tune finds them. If
+	// Ways is nil, Impl is used for all.
 	Ways map[string]string
 }
 
@@ -75,7 +76,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// resolved returns the options with defaults, and Auto replaced by the device's implementation.
+// resolved returns the options with defaults for empty texts, and with the device's implementation for Auto.
 func (o Options) resolved(info device.Info) Options {
 	o = o.withDefaults()
 	if o.Impl == Auto {
@@ -87,7 +88,7 @@ func (o Options) resolved(info device.Info) Options {
 	return o
 }
 
-// By returns Impl on the device: Auto is replaced.
+// By returns the implementation used on the device, with Auto replaced.
 func (o Options) By(info device.Info) string { return o.resolved(info).Impl }
 
 func (o Options) offersCuDNN(info device.Info) bool {
@@ -171,11 +172,11 @@ func (o Options) hasLibrary(info device.Info) bool {
 	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
-// space holds the bytes of a slot's buffers.
+// space holds the size of each of a slot's buffers, in bytes.
 type space struct {
 	act  [actCount]int
 	raw  int // images as bytes
-	cols int // operand of im2col, or of a library in 16 bits
+	cols int // operand of a matrix product that im2col writes, or of a library in 16 bits
 	sums int // result of a library in 16 bits
 }
 
@@ -240,7 +241,7 @@ func (o Options) weightForm(c conv, info device.Info) int {
 	return formPanels
 }
 
-// Memory returns the bytes of device memory that Open allocates.
+// Memory returns the number of bytes of device memory that Open allocates.
 func (o Options) Memory(info device.Info) int64 {
 	o = o.resolved(info)
 	var n int64

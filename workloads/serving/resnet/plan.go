@@ -19,11 +19,11 @@ type group struct {
 	Group
 	launches [][]launch // by slot
 	layer    layer
-	index    int // of the layer's parameters
+	index    int // index of the layer's parameters
 	minimum  rate
 }
 
-// rate is a cost of fixed plus image times the batch size.
+// rate is a cost that grows with the batch size: fixed, plus image times the batch size.
 type rate struct{ fixed, image gpuprof.Cost }
 
 func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
@@ -34,13 +34,13 @@ type launch struct {
 	args     device.Args
 	batchArg int    // index of the argument that holds the batch size; -1 for none
 	items    items  // number of items for a batch
-	strides  [2]int // with each: bytes by which arguments 1 and 2 advance from image to image
+	strides  [2]int // with field each: bytes by which arguments 1 and 2 advance from image to image
 	each     bool
 	cost     rate
 }
 
-// items gives the number of a launch's items for a batch: fixed + batch image or, with tile > 0, ceil(batch image /
-// tile) across.
+// items gives the number of a launch's items for a batch: fixed + batch*image or, if tile > 0, ceil(batch*image/tile) *
+// across.
 type items struct{ image, fixed, tile, across int }
 
 func (it items) forBatch(batch int) int {
@@ -56,7 +56,7 @@ type planner struct {
 	list []launch
 }
 
-// batchCount marks the argument that holds the number of images in a batch.
+// batchCount is a placeholder for the argument that holds the number of images in a batch.
 type batchCount struct{}
 
 func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
@@ -78,19 +78,20 @@ func (p *planner) takeLaunches() []launch {
 	return l
 }
 
-// wordCost returns the cost of an image: flops, and four bytes for each value read or written.
+// wordCost returns the cost of one image: flops, and four bytes for each value that is read or written.
 func wordCost(flops, reads, writes int) rate {
 	return rate{image: gpuprof.Cost{Flops: int64(flops), BytesRead: 4 * int64(reads), BytesWritten: 4 * int64(writes)}}
 }
 
-// epilogue is the scale and shift of a result, with flags for the layer's residual and relu.
+// epilogue is the scale and shift of a convolution's result, with flags for the layer's residual and relu.
 type epilogue struct {
 	scale, shift device.Buffer
 	flags        int
 	res          device.Buffer
 }
 
-// epilogues returns the convolution's own epilogue and the norm's. With bn=apart the first is the identity.
+// epilogues returns the epilogue of the convolution's own launch, and that of the norm's. With bn=apart the first is
+// the identity.
 func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
@@ -150,13 +151,15 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	})
 }
 
-// afterIm2col returns the 1x1 convolution over the operand that im2col wrote: each column's values are its channels.
+// afterIm2col returns the 1x1 convolution over the operand that im2col wrote. Its input channels are the values of one
+// column.
 func (c conv) afterIm2col() conv {
 	c.in, c.k, c.stride, c.size = c.depth(), 1, 1, c.outSize
 	return c
 }
 
-// convCost returns the cost of a product that reads weights and operand once, width bytes per value, without writes.
+// convCost returns the cost of a product without writing its result. It reads weights and operand once, width bytes per
+// value.
 func convCost(c conv, width int) rate {
 	return rate{
 		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// directHost computes each output on its own: in nhwc all channels of a pixel, in nchw a channel's row of pixels, one
-// weight at a time.
+// directHost computes each output as a sum of its own, to which it adds one weight at a time. In nhwc it computes all
+// channels of a pixel together, in nchw a channel's row of pixels.
 func directHost(args *device.Args, lo, hi int) {
 	a := device.View[resnetConvView](args)
 	g := convGeometry(a)
@@ -113,7 +113,7 @@ func channelOf(i, channels, pixels, flags int) int {
 	return i % channels
 }
 
-// eachRun divides values [lo,hi) into runs of one channel (nchw) or of successive channels (nhwc).
+// eachRun divides values [lo,hi) into runs that share one channel (nchw), or that have successive channels (nhwc).
 func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int)) {
 	whole := channels
 	if flags&flagNCHW != 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// precisionNames are the precisions by their number in a kernel's flags.
+// precisionNames lists the precisions in the order of their numbers in a kernel's flags.
 var precisionNames = [...]string{FP32, TF32, BF16, FP16}
 
 // roundRow rounds like op.RoundTo. TF32 and BF16 only drop bits of normal values, so they have faster loops.
@@ -32,7 +32,7 @@ func dropBits(x []float32, bits uint) {
 	}
 }
 
-// roundedCopy returns a copy function for gather that rounds.
+// roundedCopy returns a function for gather that copies values and rounds them.
 func roundedCopy(precision int) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		copy(dst, src)

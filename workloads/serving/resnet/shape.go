@@ -100,7 +100,7 @@ type conv struct {
 	in, out         int // channels
 	k, stride       int
 	size, outSize   int // pixels a side
-	src, dst, res   int // indices of activations; res is added, -1 for none
+	src, dst, res   int // indices of the activations read, written and added (-1 for none)
 	relu, isLinear  bool
 	multiplyAddsOne int64
 }
@@ -152,7 +152,8 @@ func newConv(name string, in, out, k, stride, size, src, dst int) conv {
 	return c
 }
 
-// layers lists the network. A block's input is activation x; its intermediate results use the others of 0 to 3.
+// layers lists the layers of the network. The input of a block is the activation with index x; its intermediate results
+// use the others of 0 to 3.
 func (s Shape) layers() []layer {
 	var out []layer
 	add := func(c conv) { out = append(out, layer{kind: Conv, conv: c}) }
@@ -240,7 +241,7 @@ func (s Shape) Activations() int64 {
 	return n
 }
 
-// actWords returns the number of one image's values in each activation.
+// actWords returns, for each activation, the number of values of one image.
 func (s Shape) actWords() [actCount]int {
 	var n [actCount]int
 	n[actInput] = 3 * s.Image * s.Image

@@ -28,7 +28,7 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 	if o.offersCuDNN(d.Info()) {
 		try = append(try, CuDNN)
 	}
-	for _, way := range try { // before any allocation
+	for _, way := range try { // refuse before anything is allocated
 		o.Impl, o.Ways = way, nil
 		if err := errors.Join(o.Refuse(d.Info()), o.withDefaults().checkMemory(d)); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
@@ -59,7 +59,8 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 
 func ownWays() []string { return []string{Implicit, Im2col, Direct} }
 
-// timeWays times every convolution of a network that uses the same implementation for all.
+// timeWays times every convolution of a network that uses one implementation for all, and stores the times that are the
+// least so far.
 func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.Event, least map[string]int64, t *Tuned) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {
@@ -84,9 +85,9 @@ func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.E
 	return s.Sync()
 }
 
-// shortestTime returns a group's least time in ns over three passes after a warm-up pass. It stops at a pass that
-// takes more than four times best, the time of the fastest other implementation: a direct convolution of a large
-// network takes seconds on the host device.
+// shortestTime returns a group's shortest time in ns over three passes after a warm-up pass. It stops after a pass that
+// takes more than four times best, the time of the fastest other implementation, because a direct convolution of a
+// large network takes seconds on the host device.
 func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
@@ -100,7 +101,7 @@ func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, 
 		if pass > 0 {
 			least = min(least, ns)
 		}
-		if ns/4 > best { // also after the warm-up pass
+		if ns/4 > best { // also applies to the warm-up pass
 			return ns, nil
 		}
 	}

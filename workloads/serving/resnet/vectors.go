@@ -17,7 +17,7 @@ import (
 
 const vectorKind = "resnet"
 
-// numbers is an array's values in row-major order, from JSON arrays, nested or flat, or from a base64 text of
+// numbers holds an array's values in row-major order, read from JSON arrays, nested or flat, or from a base64 text of
 // little-endian float32.
 type numbers []float64
 
@@ -102,7 +102,7 @@ func (c *vectorCase) run(ctx context.Context, d device.Device) ([]gpuprof.CaseRe
 	return []gpuprof.CaseResult{{RelativeError: gpuprof.Number(wide.Relative()), Precision: "float64", Tolerance: loop.Tolerance64}, worst}, nil
 }
 
-// parameters finds every array by its name in PyTorch's ResNet.
+// parameters collects the arrays of the case by their names in PyTorch's ResNet.
 func (c *vectorCase) parameters(s Shape) (*Weights, error) {
 	w := &Weights{}
 	for _, cv := range s.convolutions() {

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Weights are a network's parameters, a Layer for each name in Shape.Names.
+// Weights are a network's parameters: one Layer for each name in Shape.Names.
 type Weights struct{ Layers []Layer }
 
-// Layer holds the parameters of a convolution, Weight [out,in,k,k] and the batch norm after it, or of the linear
-// layer, which has a bias instead of a norm.
+// Layer holds the parameters of a convolution, which are Weight [out,in,k,k] and the batch norm after it, or those of
+// the linear layer, which has a bias instead of a norm.
 type Layer struct {
 	Weight                  []float32
 	Scale, Shift, Mean, Var []float32 // of the batch norm, [out]
@@ -82,8 +82,9 @@ func (w *Weights) checkSizes(s Shape) error {
 	return nil
 }
 
-// normOf returns channel o of a layer's batch norm as y = scale x + shift in float64: scale/sqrt(var+eps) and shift -
-// mean scale/sqrt(var+eps). The linear layer has scale 1 and its bias.
+// normOf returns the batch norm of a layer's output channel o in float64, as y = scale x + shift. scale is
+// Scale/sqrt(var+eps) and shift is Shift - mean Scale/sqrt(var+eps). The linear layer has scale 1, and its bias as
+// shift.
 func (l Layer) normOf(o int) (scale, shift float64) {
 	if l.Bias != nil {
 		return 1, float64(l.Bias[o])
@@ -98,11 +99,11 @@ func affine(scale, shift, mean, variance float64) (factor, summand float64) {
 
 // prepared holds a layer's parameters in the form that kernels take.
 type prepared struct {
-	weight       []float32 // [out][in][k][k], with the norm folded in if asked
+	weight       []float32 // [out][in][k][k], with the norm folded in if requested
 	scale, shift []float32 // for the epilogue or the norm's own kernel
 }
 
-// foldNorm folds the norm into the weights in float64, or returns the norm as scale and shift.
+// foldNorm folds the norm into the weights in float64 if fold is set; otherwise it returns the norm as scale and shift.
 func (l Layer) foldNorm(c conv, fold bool) prepared {
 	p := prepared{weight: l.Weight, scale: make([]float32, c.out), shift: make([]float32, c.out)}
 	depth := c.depth()
@@ -137,8 +138,8 @@ func paddedChannels(out int) int {
 	return (out + p - 1) / p * p
 }
 
-// columnOrder lists for each position in a column of the product the index in [in][k][k]: order (c,r,q) for nchw,
-// (r,q,c) for nhwc.
+// columnOrder lists, for each position in a column of the matrix product's operand, the index in [in][k][k]. The order
+// is (c,r,q) for nchw, (r,q,c) for nhwc.
 func (c conv) columnOrder(nhwc bool) []int {
 	out := make([]int, 0, c.depth())
 	if !nhwc {
@@ -155,8 +156,8 @@ func (c conv) columnOrder(nhwc bool) []int {
 	return out
 }
 
-// arrangeWeights reorders weights [out][in][k][k] for an implementation: panels [out/P][K][P], rows [out][K], or
-// columns [K][out].
+// arrangeWeights reorders weights [out][in][k][k] for an implementation. By form these are panels [out/P][K][P], rows
+// [out][K], or columns [K][out].
 func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	order := c.columnOrder(nhwc)
 	depth := len(order)

@@ -8,29 +8,30 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// Each block holds up to blockRequests requests. Once mostBlocks blocks are full, neighbours merge and the capacity
-// doubles, so that memory stays constant.
+// The account divides the load into blocks of up to blockRequests requests. Once mostBlocks blocks are full, neighbours
+// merge and the capacity of a block doubles, so that memory stays constant.
 const (
 	blockRequests = 1000
 	mostBlocks    = 64
 )
 
 // Account holds the counts of a service: the balance of requests in and out, the latency distributions, and the two
-// sums that Little's law requires to be equal. The queue's lock guards it. Recording allocates nothing.
+// sums that Little's law requires to be equal (area and sojourns). The queue's lock guards it. Recording allocates
+// nothing.
 type Account struct {
 	slo      time.Duration
-	fromSent bool // also keep the latency from the time of sending
+	fromSent bool // also record the latency from the time of sending
 
-	// The balance, warm-up included. Its identities only hold if each request entered once and left once; marks adds
-	// the hashed IDs on entry and subtracts them on leaving.
+	// The balance of requests, warm-up included. Its identities hold only if each request entered once and left once.
+	// marks adds the hashed ID of a request on entry and subtracts it on leaving.
 	entered, left int64
 	marks         uint64
 	inside        int64
 	last          time.Duration
 	area          int64 // integral of inside over time, in request nanoseconds, modulo 2^64
-	sojourns      int64 // sum of the requests' times inside, in the same unit
+	sojourns      int64 // sum of the times that requests were inside, in the same unit
 	wrong         int64 // answers that belong to another request
-	negative      int64 // answers before their request was due
+	negative      int64 // number of answers before their request was due
 
 	failure string // reason of the first failed batch
 
@@ -54,8 +55,8 @@ type block struct {
 
 func (b *block) requestCount() int64 { return b.completed + b.refused + b.failed }
 
-// NewAccount makes the account of a service with batches of up to most requests. fromSent also records the latencies
-// from the time of sending, as a sender that waits for room sees them.
+// NewAccount makes the account of a service with batches of up to most requests. If fromSent is set, it also records
+// the latencies from the time of sending, as a sender that waits for room in the queue sees them.
 func NewAccount(most int, slo time.Duration, fromSent bool) *Account {
 	a := &Account{
 		slo: slo, fromSent: fromSent, each: blockRequests, batches: make([]int64, most),
@@ -76,7 +77,8 @@ func mix(id int64) uint64 {
 	return x ^ x>>31
 }
 
-// recordArrival records a request that entered the queue at now. Its time in the system counts from its due time.
+// recordArrival records a request that entered the queue at the time now. Its time inside the service counts from its
+// due time.
 func (a *Account) recordArrival(r *Request, now time.Duration) {
 	a.advance(now)
 	a.inside++
@@ -95,7 +97,7 @@ func (a *Account) recordArrival(r *Request, now time.Duration) {
 	a.late.Record(r.Sent - r.Due)
 }
 
-// advance adds the time since the last event to the integral of inside.
+// advance adds the time since the last event, times the number of requests inside, to area.
 func (a *Account) advance(now time.Duration) {
 	a.area += a.inside * int64(now-a.last)
 	a.last = now
@@ -222,7 +224,8 @@ func (b *block) clear() {
 	*b = block{latency: h}
 }
 
-// Faults returns a sentence for each identity that the account violates. senders is the senders' count of requests.
+// Faults returns a sentence for each identity that the account violates. senders is the number of requests by the
+// senders' own count.
 func (a *Account) Faults(senders int64) []string {
 	var out []string
 	add := func(bad bool, format string, args ...any) {
@@ -241,7 +244,7 @@ func (a *Account) Faults(senders int64) []string {
 	return out
 }
 
-// joinedBlocks returns blocks for confidence intervals: neighbours merged until each is longer than least.
+// joinedBlocks returns blocks for confidence intervals. It merges neighbours until each block is longer than least.
 func (a *Account) joinedBlocks(least time.Duration) []*block {
 	var out []*block
 	for _, b := range a.blocks[:a.n+1] {
@@ -263,8 +266,8 @@ func (a *Account) joinedBlocks(least time.Duration) []*block {
 	return out
 }
 
-// Served returns the account as a result, with blocks longer than least. The account must not be used afterwards: its
-// blocks may have merged.
+// Served returns the account as a result with blocks longer than least. The account must not be used afterwards,
+// because its blocks may have merged.
 func (a *Account) Served(least time.Duration) (loadtest.Served, error) {
 	out := loadtest.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,

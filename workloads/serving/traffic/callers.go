@@ -33,8 +33,8 @@ func NewCall(request []byte, answer int) *Call {
 // Over receives the outcome of the call once. It is closed without a value if the service ended before.
 func (c *Call) Over() <-chan Outcome { return c.over }
 
-// Send passes a call that was due at a time to the service. It returns false, without counting the call, after Close.
-// The queue's rule must not be Block, which would make the sender wait.
+// Send passes a call, which was due at the time due, to the service. After Close it returns false and does not count
+// the call. The queue's rule must not be Block, which would make the sender wait.
 func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -49,7 +49,7 @@ func (c *Callers) Send(call *Call, due, now time.Duration) bool {
 	return true
 }
 
-// Refuse counts a call that was turned away before the queue as refused. It returns false after Close.
+// Refuse counts a call that was turned away before the queue as a refused request. After Close it returns false.
 func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -76,7 +76,7 @@ func (c *Callers) newRequest(call *Call, due time.Duration) Request {
 	return r
 }
 
-// Call returns the call with a ticket that is still in the service.
+// Call returns the call with this ticket, which must still be in the service.
 func (c *Callers) Call(ticket int) *Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,8 +21,8 @@ type Service struct {
 	n      int
 }
 
-// Run serves until the last request has been answered and no further one will come, or until the context ends, which
-// leaves requests in the service open. It allocates nothing after its first batches.
+// Run serves until the last request has been answered and no further one will come. It also ends with the context,
+// which leaves the requests in the service without an outcome. It allocates nothing after its first batches.
 func (s *Service) Run(ctx context.Context) error {
 	s.flying, s.head, s.n = make([][]Request, s.Depth), 0, 0
 	for i := range s.flying {
@@ -33,13 +33,13 @@ func (s *Service) Run(ctx context.Context) error {
 		if err := s.finishBatches(); err != nil {
 			return err
 		}
-		if s.Queue.isFull() { // no request is refused while a batch can begin
+		if s.Queue.isFull() { // start a batch first: no request is refused while one can begin
 			if _, _, err := s.startBatches(); err != nil {
 				return err
 			}
 		}
 		s.World.Admit(now)
-		// Over is read before the queue: Await notices a request that arrives after this reading.
+		// Read World.Over before the queue: Await notices a request that arrives after this reading.
 		over := s.World.Over()
 		at, given, err := s.startBatches()
 		if err != nil {
@@ -107,8 +107,8 @@ func (s *Service) close(batch []Request, wrong int, err error) error {
 	return nil
 }
 
-// startBatches starts every batch that can start. at is the latest time for the next batch, and given the number of
-// requests put into the queue until now.
+// startBatches starts every batch that can start. at is the latest time at which the next batch begins; given is the
+// number of requests put into the queue until now.
 func (s *Service) startBatches() (at time.Duration, given int64, err error) {
 	for {
 		now := s.World.Now()

@@ -15,12 +15,12 @@ type Answer struct {
 	Error, Tolerance float64 // relative
 }
 
-// known is a figure of a simulated service, with its theoretical value.
+// known is a figure of a simulated service, with its value in theory.
 type known struct {
 	name string
 	got  func(*Account) float64
 	want float64
-	tail bool // a tail quantile: it depends on the few busy periods that reach it
+	tail bool // the figure is a tail quantile, which depends on the few busy periods that reach it
 }
 
 // KnownAnswers simulates loads with known results, up to four hours each: a schedule with exact latencies; mean wait

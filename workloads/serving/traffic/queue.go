@@ -30,9 +30,9 @@ func NewQueue(limit int, rule Overload, books *Account) *Queue {
 	return &Queue{ring: make([]Request, places), limit: limit, rule: rule, books: books}
 }
 
-// Put adds a request to the queue. A full queue refuses this request or, under RefuseOld, the oldest one: refused is
-// the refused request, and how is Refused. Under Block a full queue accepts nothing and returns room = false: the
-// sender has to wait.
+// Put adds a request to the queue. If the queue is full, it refuses this request or, under RefuseOld, the oldest one:
+// refused is then the refused request, and how is Refused. Under Block a full queue accepts nothing and returns room =
+// false; the sender has to wait.
 func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome, room bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,7 +70,8 @@ func (q *Queue) Refuse(r Request, now time.Duration) {
 	q.books.recordEnd(&r, Refused, now)
 }
 
-// Waiting returns the number of waiting requests, the due time of the oldest, and the number of requests ever put in.
+// Waiting returns the number of waiting requests, the due time of the oldest, and the number of requests ever put into
+// the queue.
 func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +81,7 @@ func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
 	return q.n, oldest, q.given
 }
 
-// Given returns the number of requests ever put in.
+// Given returns the number of requests ever put into the queue.
 func (q *Queue) Given() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +112,7 @@ func (q *Queue) Take(into []Request, n int, now time.Duration) []Request {
 	return into
 }
 
-// Expire removes the oldest request if it was due before a time, and records it as expired.
+// Expire removes the oldest request if it was due before the given time, and records it as expired.
 func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

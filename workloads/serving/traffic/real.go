@@ -24,7 +24,8 @@ type Real struct {
 	wait  sync.WaitGroup
 }
 
-// Begin starts the clock and a goroutine in which source sends each request when due, until the last or ctx's end.
+// Begin starts the clock and a goroutine in which source sends each request when it is due, until the last one or the
+// end of ctx.
 func (r *Real) Begin(ctx context.Context, source Source) {
 	r.ctx, r.began = ctx, time.Now()
 	r.wait.Go(func() {
@@ -66,8 +67,8 @@ func (r *Real) Admit(time.Duration) {}
 // Over implements World.
 func (r *Real) Over() bool { return r.ended.Load() }
 
-// Await implements World. It polls instead of blocking: a blocked goroutine is woken some 60 us late, which would be
-// part of every latency.
+// Await implements World. It polls instead of blocking: a blocked goroutine is woken some 60 us late, which would add
+// to every latency.
 func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	for {
 		if r.ctx.Err() != nil || r.Queue.Given() != seen {
@@ -75,7 +76,7 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 		}
 		if flying > 0 {
 			if done, err := r.Runner.Done(); done || err != nil {
-				return nil // the service gets the error itself
+				return nil // the service gets the error from the Runner itself
 			}
 		} else if until == Forever && r.Over() {
 			return nil
@@ -93,8 +94,8 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	}
 }
 
-// coarse is the last part of a pause, slept in short naps: the Go timer for the part before may be a millisecond
-// late.
+// coarse is the length of the last part of a pause, which is slept in short naps: the Go timer that ends the part
+// before may be a millisecond late.
 const coarse = 2 * time.Millisecond
 
 // sleepUntil sleeps until the duration until has passed since began. It returns false if the context ends first.
@@ -119,5 +120,5 @@ func sleepUntil(ctx context.Context, began time.Time, until time.Duration) bool 
 	}
 }
 
-// Sleep pauses for a time, with an error of some ten microseconds where the system allows it.
+// Sleep pauses for the duration d, with an error of some ten microseconds if the system allows it.
 func Sleep(d time.Duration) { sleepUntil(context.Background(), time.Now(), d) }

@@ -9,7 +9,7 @@ import (
 // under the rule Block does it wait for a place in the queue.
 type Schedule struct {
 	Times  []time.Duration
-	WarmUp time.Duration // requests due before it are not counted
+	WarmUp time.Duration // requests due before this time are not counted
 	Queue  *Queue
 	Sender Sender // receives the requests that the queue refuses; may be nil
 
@@ -18,7 +18,7 @@ type Schedule struct {
 	count atomic.Int64
 }
 
-// Due returns the time of the next request; false after the last one.
+// Due returns the due time of the next request, or false after the last one.
 func (s *Schedule) Due() (time.Duration, bool) {
 	if s.next == len(s.Times) || s.ended.Load() {
 		return 0, false
@@ -48,7 +48,7 @@ func (s *Schedule) Send(now time.Duration) bool {
 // End stops the sending.
 func (s *Schedule) End() { s.ended.Store(true) }
 
-// Sent returns the number of requests put in.
+// Sent returns the number of requests put into the queue.
 func (s *Schedule) Sent() int64 { return s.count.Load() }
 
 // Clients are a closed loop: each client sends its next request when it has the answer to the previous one. A request
@@ -90,7 +90,7 @@ func (c *Clients) over(now time.Duration) bool {
 	return c.Most > 0 && c.sent >= c.Most || c.Until > 0 && now >= c.Until
 }
 
-// Over implements Sender: the client sends its next request, now or after its pause.
+// Over implements Sender. The client of the answered request sends its next request, now or after its pause.
 func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
 	if next := r.Due + c.Pause; next > now {
 		c.later = append(c.later, next)
@@ -117,5 +117,5 @@ func (c *Clients) Send(now time.Duration) bool {
 	return true
 }
 
-// Sent returns the number of requests put in.
+// Sent returns the number of requests put into the queue.
 func (c *Clients) Sent() int64 { return c.sent }

@@ -2,9 +2,9 @@
 // batcher, and the account of every caller's latency.
 //
 // Read top down: arrivals.go draws a schedule, queue.go holds the waiting requests, batcher.go decides when a batch
-// begins and with how many requests, split.go divides the waiting requests into batches, engine.go is the service
-// loop, account.go records. The loop takes its clock and its batches from two interfaces: real.go is real time,
-// virtual.go simulates an hour of load in a second, with the same code in between.
+// begins and with how many requests, split.go divides the waiting requests into batches, engine.go is the service loop,
+// account.go records. The loop takes its clock from the interface World and its batches from the interface Runner:
+// real.go is real time, virtual.go simulates an hour of load in a second, with the same code in between.
 //
 // Times are durations since the load began.
 package traffic
@@ -48,14 +48,14 @@ const (
 	Block     Overload = "block"
 )
 
-// World is the clock in which a service runs.
+// World is the clock by which a service runs, and where it waits for requests and answers.
 type World interface {
 	Now() time.Duration
-	// Admit puts the requests due by now into the queue, unless a goroutine of their own does so.
+	// Admit puts the requests that are due by now into the queue, unless their senders run in goroutines of their own.
 	Admit(now time.Duration)
-	// Await returns when a request is put into the queue or the oldest batch in flight is complete, at the latest at
-	// time until, and possibly earlier. seen is the number of requests ever put into the queue, as the caller read
-	// it; flying is the number of batches in flight.
+	// Await returns when a request is put into the queue or the oldest batch in flight is complete, at the latest at time
+	// until, and possibly earlier. seen is the number of requests ever put into the queue, as the caller last read it.
+	// flying is the number of batches in flight.
 	Await(until time.Duration, seen int64, flying int) error
 	// Over reports whether no further request will come.
 	Over() bool
@@ -77,8 +77,8 @@ type BatchError struct{ Err error }
 func (e *BatchError) Error() string { return e.Err.Error() }
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// Sender receives the outcomes of its requests. The service loop calls it; for requests that the queue refuses, the
-// goroutine that called Put.
+// Sender receives the outcomes of its requests. The service loop calls it, except for a request that the queue refuses:
+// then the goroutine that called Put calls it.
 type Sender interface {
 	Over(r *Request, how Outcome, now time.Duration)
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Source sends requests when they are due.
 type Source interface {
-	Due() (time.Duration, bool) // due time of the next request that does not depend on an answer
+	Due() (time.Duration, bool) // due time of the next request that does not wait for an answer
 	Send(now time.Duration) bool
 	Sent() int64
 }
@@ -16,9 +16,9 @@ type Virtual struct {
 	Time   func(b int) time.Duration
 	// Beside runs all batches in flight in parallel, like a device of unlimited capacity.
 	Beside bool
-	// Stall is an interval in which the device does nothing: a batch that would end in it ends at its end.
+	// Stall is an interval in which the device does nothing: a batch that would end in it ends when the interval ends.
 	Stall [2]time.Duration
-	// Fails reports whether the batch with this number fails; nil: no batch fails.
+	// Fails reports whether the batch with this number fails; if it is nil, no batch fails.
 	Fails func(batch int) bool
 
 	now    time.Duration

@@ -41,7 +41,7 @@ func For(ptx, gpu string) (code []byte, arch string, found bool) {
 	return code, arch, found
 }
 
-// archOf returns the archive's generation whose code runs on a GPU, "" if there is none.
+// archOf returns the generation in the archive whose code runs on a GPU, or "" if there is none.
 func archOf(gpu string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(gpu, "sm_"))
 	if err != nil {
@@ -75,7 +75,7 @@ func unpackArch(arch string) map[string][]byte {
 	return all
 }
 
-// Read returns the files of an archive in the folder below, by name.
+// Read unpacks an archive and returns the files whose names begin with the argument below, by name.
 func Read(packed []byte, below string) (map[string][]byte, error) {
 	unpack, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
 	if err != nil {

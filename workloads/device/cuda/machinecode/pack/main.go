@@ -66,7 +66,7 @@ func run(check, write string) error {
 	return nil
 }
 
-// readAssembled reads a folder of the assembler's files, by their names in the archive.
+// readAssembled reads the assembler's files in a folder, and returns them by their names in the archive.
 func readAssembled(folder string) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, arch := range machinecode.Archs {
@@ -93,7 +93,7 @@ func readAssembled(folder string) (map[string][]byte, error) {
 }
 
 // writeArchive writes the archive. Its bytes may change with the compressor's version, so checks compare the contents.
-// Code of the same PTX is adjacent, because it compresses well.
+// Machine code of the same PTX for all generations is adjacent in it, because it then compresses well.
 func writeArchive(made map[string][]byte) error {
 	var raw bytes.Buffer
 	out := tar.NewWriter(&raw)
@@ -125,7 +125,7 @@ func writeArchive(made map[string][]byte) error {
 	return os.WriteFile(file, packed, 0o644)
 }
 
-// checkFresh compares the archive's names with the PTX files below workloads and internal.
+// checkFresh compares the names in the archive with those for the PTX files below workloads and internal.
 func checkFresh(have map[string][]byte) error {
 	want := map[string]bool{}
 	for _, root := range []string{"workloads", "internal"} {
