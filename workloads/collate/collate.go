@@ -137,7 +137,7 @@ func workersOf(set gpuprof.Settings) int {
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
+	if err := workloads.RefuseThreads(d, set.Int("threads")); err != nil {
 		return err
 	}
 	if set["worker_kind"] == kindProcess && workersOf(set) > 0 {

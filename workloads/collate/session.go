@@ -63,7 +63,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook func(int)) (*session, error) {
 	s := &session{
 		ctx: ctx, dev: d, set: c.Knobs, mem: op.Arena{Dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
-		Pace: loop.PaceOf(c.Knobs), pinned: c.Knobs["pinned"], hook: hook,
+		Pace: workloads.Read[loop.Pace](c.Knobs), pinned: c.Knobs["pinned"], hook: hook,
 	}
 	s.watch.began = time.Now()
 	var err error
@@ -154,7 +154,7 @@ func (s *session) tooLarge(need, left int64) error {
 }
 
 func (s *session) allocate() error {
-	if err := s.Open(s.dev, s.set); err != nil {
+	if err := s.Open(s.dev); err != nil {
 		return err
 	}
 	var err error

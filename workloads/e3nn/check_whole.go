@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -75,7 +76,7 @@ func (s *session) drawnParameters() (all [][]float64) {
 }
 
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
-	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.set)}
+	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), workloads.Read[optim.Settings](s.set))}
 	if s.isTraining() {
 		// Steps count from the start: if one diverges, the search for its stage repeats all of them.
 		if err := s.restartParameters(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
@@ -106,7 +107,7 @@ func TestCycle(t *testing.T) {
 		"sync=never": 1, "sync=step": 1, "sync=every:6": 6, "pool_trim=every:4": 4, "sync=every:6,pool_trim=every:4": 12,
 	} {
 		k := resolve(t, "small", strings.Split(kv, ",")...).Knobs
-		s := &session{Pace: loop.PaceOf(k)}
+		s := &session{Pace: workloads.Read[loop.Pace](k)}
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}

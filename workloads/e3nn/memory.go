@@ -80,7 +80,7 @@ func (s *session) tooLarge(e, need, left int64) error {
 }
 
 func (s *session) allocate(ctx context.Context) error {
-	if err := s.Open(s.dev, s.set); err != nil {
+	if err := s.Open(s.dev); err != nil {
 		return err
 	}
 	for i := range s.slots {

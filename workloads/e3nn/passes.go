@@ -44,13 +44,13 @@ func recomputeKnob() workloads.Knob {
 func (s *session) goesBack() bool { return s.set["pass"] != passForward }
 
 func microOf(set gpuprof.Settings) int {
-	if !optim.Trains(set) {
+	if set["pass"] != optim.Train {
 		return 1
 	}
 	return max(1, set.Int("accumulate"))
 }
 
-func (s *session) isTraining() bool { return optim.Trains(s.set) }
+func (s *session) isTraining() bool { return s.set["pass"] == optim.Train }
 
 func (s *session) computesForces() bool { return s.set["pass"] == passForces }
 

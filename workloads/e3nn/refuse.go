@@ -15,7 +15,7 @@ import (
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, workloads.RefuseThreads, refusePrecision, refusePool} {
+	for _, refuse := range []func(device.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, refuseThreads, refusePrecision, refusePool} {
 		if err := refuse(d, set); err != nil {
 			return err
 		}
@@ -35,6 +35,10 @@ func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	return nil
 }
 
+func refuseThreads(d device.Info, set gpuprof.Settings) error {
+	return workloads.RefuseThreads(d, set.Int("threads"))
+}
+
 func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 	if set["impl"] == op.ImplFused && set.On("deterministic") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
@@ -43,7 +47,7 @@ func refuseProduct(_ device.Info, set gpuprof.Settings) error {
 }
 
 func refusePass(_ device.Info, set gpuprof.Settings) error {
-	if err := optim.Refuse(set, "batch"); err != nil {
+	if err := workloads.Read[optim.Settings](set).Refuse(set, "batch", set.Int("batch")); err != nil {
 		return err
 	}
 	if set.On("graph") && microOf(set) > 1 {

@@ -104,7 +104,7 @@ func (so *stageOps) repeatsIn(micros int) int {
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch") / microOf(c.Knobs), Pace: loop.PaceOf(c.Knobs),
+		rows: c.Knobs.Int("batch") / microOf(c.Knobs), Pace: workloads.Read[loop.Pace](c.Knobs),
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
 	s.chooseWays()

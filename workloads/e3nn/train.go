@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -23,7 +24,7 @@ type layerGrads struct{ x, w1, w2, mix, readout device.Buffer }
 
 func (s *session) openTraining() error {
 	t := &s.train
-	t.step = optim.StepOf(s.set)
+	t.step = optim.StepOf(workloads.Read[optim.Settings](s.set))
 	for micro := range t.step.Micro() {
 		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.rows:(micro+1)*s.rows]))
 	}
@@ -129,7 +130,7 @@ func (s *session) trainWords() int64 {
 	for _, l := range s.model.Layers {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
-	step := optim.StepOf(s.set)
+	step := optim.StepOf(workloads.Read[optim.Settings](s.set))
 	return step.Words(sizes) + int64(s.rows*step.Micro())
 }
 

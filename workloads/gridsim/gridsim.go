@@ -98,10 +98,10 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
+	k := readSettings(set)
+	if err := workloads.RefuseThreads(d, k.Threads); err != nil {
 		return err
 	}
-	k := readSettings(set)
 	for _, refuse := range []func(device.Info, settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
 		if err := refuse(d, k); err != nil {
 			return err

@@ -327,7 +327,10 @@ func ExampleNew() {
 }
 
 func TestSettingsAreKnobs(t *testing.T) {
-	workloadtest.ReadsKnobs[settings](t, Workload{}, "pool_trim", "sync", "item_reads", "reset_stats", "threads") // package loop
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
 	k := readSettings(set{"grid": "64", "live": "every:7", "chunk": "all", "roi": "on", "law": "walk"})
 	if k.Grid != 64 || k.Live != 7 || k.Chunk != 0 || !k.ROI || k.Law != "walk" {
 		t.Errorf("read as %+v", k)

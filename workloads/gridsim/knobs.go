@@ -47,6 +47,7 @@ type settings struct {
 	Keep      string `knob:"keep"`
 	Tape      string `knob:"tape"`
 	Stats     string `knob:"stats"`
+	Threads   int    `knob:"threads"`
 }
 
 func readSettings(s set) settings {
@@ -186,12 +187,12 @@ func viewWhenKnob() workloads.Knob {
 func viewCopyKnob() workloads.Knob {
 	k := workloads.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
 	k.Acts = imagePath()
-	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
-		if k := readSettings(s); k.ViewCopy == copyEach {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: workloads.CountWaits(func(k settings) float64 {
+		if k.ViewCopy == copyEach {
 			return k.framesPerStep() * float64(k.Maps)
 		}
 		return 0
-	}}}
+	})}}
 	k.Advice = lines{copyPacked: "frame = torch.stack(maps).to('cpu', non_blocking=True) into pinned memory, not a .cpu() per map"}
 	k.PyTorch = lines{copyPacked: "buffer.copy_(torch.stack(maps), non_blocking=True)", copyEach: "frame = [m.cpu() for m in maps]"}
 	return k
@@ -199,13 +200,10 @@ func viewCopyKnob() workloads.Knob {
 
 // framesPerStep returns the mean number of frames that a step makes, shown or not.
 func (k settings) framesPerStep() float64 {
-	switch {
-	case k.ViewWhen == whenEager:
+	if k.ViewWhen == whenEager {
 		return 1
-	case k.Live > 0:
-		return 1 / float64(k.Live)
 	}
-	return 0
+	return workloads.CountPerStep(k.Live)
 }
 
 func poolWhereKnob() workloads.Knob {
@@ -249,12 +247,12 @@ func tapeKnob() workloads.Knob {
 func statsKnob() workloads.Knob {
 	k := workloads.Choice("stats", "read memory counters: off, each step, or after a synchronization each step", "off", "step", statsSync)
 	k.Acts = []string{"stats", loop.Sync, gpuprof.StageLaunch, gpuprof.StageGap, loop.Backpressure}
-	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: func(s set, _ map[string]float64) float64 {
-		if readSettings(s).Stats == statsSync {
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: workloads.CountWaits(func(k settings) float64 {
+		if k.Stats == statsSync {
 			return 1
 		}
 		return 0
-	}}}
+	})}}
 	k.Advice = lines{"step": "read torch.cuda.memory_allocated() without torch.cuda.synchronize(): the counter is the host's", "off": "read memory counters outside the loop"}
 	k.PyTorch = lines{"off": "# no counters in the loop", "step": "torch.cuda.memory_allocated(); torch.cuda.memory_reserved()", statsSync: "torch.cuda.synchronize(); torch.cuda.memory_allocated()"}
 	return k

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -118,7 +119,7 @@ func (w *wholeStep) beginSteps() error {
 		}
 		w.h = append(w.h, h)
 	}
-	w.ref = optim.NewReference(w.p.widenAll(), s.set)
+	w.ref = optim.NewReference(w.p.widenAll(), workloads.Read[optim.Settings](s.set))
 	return w.sendSteps()
 }
 

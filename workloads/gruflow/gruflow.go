@@ -131,7 +131,7 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
+	if err := workloads.RefuseThreads(d, set.Int("threads")); err != nil {
 		return err
 	}
 	if err := refuseTraining(set); err != nil {

@@ -64,7 +64,7 @@ type slot struct {
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
-		mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
+		mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
 	if _, ok := d.(device.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
@@ -98,7 +98,7 @@ func (s *session) batchRotation(cache int64) int {
 }
 
 func (s *session) allocate(ctx context.Context, d device.Device) error {
-	if err := s.Open(d, s.set); err != nil {
+	if err := s.Open(d); err != nil {
 		return err
 	}
 	s.program, s.Pool = newProgram(d, s.Compute), pools{s}

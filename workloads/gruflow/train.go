@@ -78,7 +78,7 @@ func levelsKept(set gpuprof.Settings) int {
 
 // refuseTraining refuses settings that conflict with pass=train.
 func refuseTraining(set gpuprof.Settings) error {
-	if err := optim.Refuse(set, "flows"); err != nil {
+	if err := workloads.Read[optim.Settings](set).Refuse(set, "flows", set.Int("flows")); err != nil {
 		return err
 	}
 	if set.On("graph") && set.Int("accumulate") > 1 && set["reset_stats"] != "off" {
@@ -123,7 +123,7 @@ type training struct {
 
 // newTraining plans the training state; it allocates no device memory.
 func newTraining(set gpuprof.Settings, r *recording) *training {
-	return &training{recording: r, step: optim.StepOf(set)}
+	return &training{recording: r, step: optim.StepOf(workloads.Read[optim.Settings](set))}
 }
 
 // requests lists the device memory in addition to the unrolled GRU's and the optimizer's.

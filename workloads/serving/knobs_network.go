@@ -125,7 +125,7 @@ func refuseNetwork(info device.Info, set gpuprof.Settings) error {
 		if err != nil {
 			return err
 		}
-		if err := workloads.RefuseThreads(info, set); err != nil {
+		if err := workloads.RefuseThreads(info, set.Int("threads")); err != nil {
 			return err
 		}
 		if err := refuseMethod(info, set, o); err != nil {

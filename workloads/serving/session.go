@@ -58,7 +58,7 @@ type slot struct {
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
-		slots: make([]slot, c.Knobs.Int("depth")), pace: loop.PaceOf(c.Knobs),
+		slots: make([]slot, c.Knobs.Int("depth")), pace: workloads.Read[loop.Pace](c.Knobs),
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
 	var err error
@@ -87,7 +87,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 }
 
 func (s *session) allocate(ctx context.Context, c workloads.Config) error {
-	err := loop.LimitThreads(s.dev, s.set)
+	err := s.pace.LimitThreads(s.dev)
 	if err != nil {
 		return err
 	}
