@@ -18,8 +18,6 @@ type (
 // settings are the knobs of a run. A knob's word is 0: Live and Trim for never, Chunk for all rows, MaxSplit for no
 // limit.
 type settings struct {
-	set set // all knobs as text, for loops over names
-
 	Grid      int    `knob:"grid"`
 	Channels  int    `knob:"channels"`
 	Hidden    int    `knob:"hidden"`
@@ -48,12 +46,6 @@ type settings struct {
 	Tape      string `knob:"tape"`
 	Stats     string `knob:"stats"`
 	Threads   int    `knob:"threads"`
-}
-
-func readSettings(s set) settings {
-	k := workloads.Read[settings](s)
-	k.set = s
-	return k
 }
 
 // Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
@@ -175,7 +167,7 @@ func viewWhenKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
 		Targets: []workloads.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			lazy := readSettings(s)
+			lazy := workloads.Read[settings](s)
 			lazy.ViewWhen = whenLazy
 			return lazy.framesPerStep()
 		}}}
@@ -211,7 +203,7 @@ func poolWhereKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
 		Targets: []workloads.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			scale := max(readSettings(s).Scale, 1)
+			scale := max(workloads.Read[settings](s).Scale, 1)
 			return 1 / float64(scale*scale)
 		}}}
 	k.Advice = lines{"device": "F.avg_pool2d(maps, scale) on the device, then copy the small result"}

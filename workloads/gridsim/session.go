@@ -106,7 +106,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 // newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
-	k := readSettings(c.Knobs)
+	k := workloads.Read[settings](c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
 		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
@@ -193,7 +193,7 @@ func (s *session) checkMemory() error {
 }
 
 func (s *session) allocate() error {
-	s.Streams = 1 // a frame is copied after its step, on the same stream
+	s.OneStream = true // a frame is copied after its step, on the same stream
 	if err := s.Open(s.Dev); err != nil {
 		return err
 	}

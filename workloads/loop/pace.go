@@ -20,7 +20,8 @@ type Pace struct {
 	Items           int           `knob:"item_reads"`
 	Reset           string        `knob:"reset_stats"`
 	Blocking        bool          `knob:"async_copy=off"`
-	Streams         int           `knob:"streams"`
+	OneStream       bool          `knob:"streams=1"`
+	ThreeStreams    bool          `knob:"streams=3"`
 	Threads         int           `knob:"threads"`
 	Item            device.Buffer // pageable destination of .item()
 	Pool            device.Pool   // for reset_stats and pool_trim
@@ -36,10 +37,10 @@ func (p *Pace) Open(d device.Device) (err error) {
 		return err
 	}
 	p.Copies, p.Results = p.Compute, p.Compute
-	if p.Streams != 1 {
+	if !p.OneStream {
 		p.Copies, err = d.NewStream("copy")
 	}
-	if err == nil && p.Streams == 3 {
+	if err == nil && p.ThreeStreams {
 		p.Results, err = d.NewStream("result")
 	}
 	return err
