@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // run takes n steps.
@@ -365,4 +366,11 @@ func noAllocations(t *testing.T, s *session) {
 	if err := s.Compute.Sync(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
 }
