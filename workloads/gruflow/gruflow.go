@@ -9,6 +9,7 @@
 package gruflow
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -158,13 +159,7 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	k := readSettings(set)
-	if err := workloads.RefuseThreads(d, k.Threads); err != nil {
-		return err
-	}
-	if err := refuseTraining(k, set); err != nil {
-		return err
-	}
-	if err := refuseLibraries(d, k); err != nil {
+	if err := cmp.Or(workloads.RefuseThreads(d, k.Threads), refuseTraining(k, set), refuseLibraries(d, k)); err != nil {
 		return err
 	}
 	if k.Graph && k.PoolTrim != never {

@@ -36,22 +36,19 @@ func recordsForward(k settings) bool { return k.Trains() || k.Tape == tapeSaved 
 
 // refuseRecording returns an ErrUsage where tape or windows_kept conflicts with the other settings.
 func refuseRecording(k settings) error {
-	usage := func(format string, args ...any) *gpuprof.Error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
-	}
 	switch impl := k.Impl; {
 	case k.Trains() && k.Tape != "off":
-		return usage("setting tape=%s with pass=%s: a step that trains keeps all of it anyway", k.Tape, optim.Train).WithFix("use tape=off, or pass=%s", passForward)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tape=%s with pass=%s: a step that trains keeps all of it anyway", k.Tape, optim.Train).WithFix("use tape=off, or pass=%s", passForward)
 	case !recordsForward(k) && k.WindowsKept != 1:
-		return usage("setting windows_kept=%d with pass=%s and tape=off: such a step keeps no record", k.WindowsKept, k.Pass).WithFix("use windows_kept=1, tape=saved or pass=train")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting windows_kept=%d with pass=%s and tape=off: such a step keeps no record", k.WindowsKept, k.Pass).WithFix("use windows_kept=1, tape=saved or pass=train")
 	case !recordsForward(k):
 		return nil
 	case impl != implAuto && impl != implFused && k.Trains():
-		return usage("setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
 	case impl != implAuto && impl != implFused:
-		return usage("setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, k.Tape).WithFix("use impl=auto or fused, or tape=off")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, k.Tape).WithFix("use impl=auto or fused, or tape=off")
 	case k.Graph && k.WindowsKept != 1:
-		return usage("setting windows_kept=%d with graph=on: a captured graph writes its record to the same place every time", k.WindowsKept).WithFix("use windows_kept=1, or graph=off")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting windows_kept=%d with graph=on: a captured graph writes its record to the same place every time", k.WindowsKept).WithFix("use windows_kept=1, or graph=off")
 	}
 	return nil
 }

@@ -157,28 +157,25 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 // Refuse returns an error for a training knob without effect. set has the same settings by name; batch is the knob with
 // the value n that accumulate divides.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
-	usage := func(format string, args ...any) *gpuprof.Error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
-	}
 	if !k.Trains() {
 		for _, v := range Knobs() {
 			if !v.Model && set[v.Name] != v.Default {
-				return usage("setting %s=%s with pass=%s: only training has an optimizer step", v.Name, set[v.Name], k.Pass).WithFix("use %s=%s, or pass=train", v.Name, v.Default)
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with pass=%s: only training has an optimizer step", v.Name, set[v.Name], k.Pass).WithFix("use %s=%s, or pass=train", v.Name, v.Default)
 			}
 		}
 		return nil
 	}
 	switch {
 	case n%k.Accumulate != 0:
-		return usage("setting accumulate=%d with %s=%d: it does not divide the batch", k.Accumulate, batch, n).WithFix("use a divisor of %d", n)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting accumulate=%d with %s=%d: it does not divide the batch", k.Accumulate, batch, n).WithFix("use a divisor of %d", n)
 	case k.Scaler != ScalerOff && k.Precision != "fp16":
-		return usage("setting scaler=%s with precision=%s: a scale that is a power of two changes no bit there", k.Scaler, k.Precision).WithFix("use scaler=off, or precision=fp16")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting scaler=%s with precision=%s: a scale that is a power of two changes no bit there", k.Scaler, k.Precision).WithFix("use scaler=off, or precision=fp16")
 	case k.Scaler == ScalerOff && k.FoundInf == OnHost:
-		return usage("setting found_inf=host with scaler=off: without a scale no step looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting found_inf=host with scaler=off: without a scale no step looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
 	}
 	for _, v := range [][2]string{{"found_inf", k.FoundInf}, {"clip_where", k.ClipWhere}} {
 		if k.Graph && v[1] == OnHost {
-			return usage("setting %s=host with graph=on: the host thread cannot wait inside a captured graph", v[0]).WithFix("use %s=device, or graph=off", v[0])
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=host with graph=on: the host thread cannot wait inside a captured graph", v[0]).WithFix("use %s=device, or graph=off", v[0])
 		}
 	}
 	return nil
