@@ -306,7 +306,7 @@ func refuseLoad(k settings) error {
 	switch {
 	case k.Load > 0 && k.Rate > 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", plainText(k.Load), plainText(k.Rate)).WithFix("give one of them")
-	case !open && (k.Load > 0 || k.Rate > 0):
+	case !open && k.Load+k.Rate > 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with load or rate: these arrivals have a rate of their own", k.Arrivals).WithFix("leave load and rate at auto")
 	case clients > 0 && (k.Overload != traffic.RefuseNew || k.Queue > 0 && k.Queue < clients):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%d and overload=%s: callers that wait for answers are not refused", k.Arrivals, k.Queue, k.Overload).
@@ -318,7 +318,7 @@ func refuseLoad(k settings) error {
 	case k.Queue > 0 && k.Queue < k.MaxBatch && k.MaxDelay > 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting queue=%d with max_batch=%d and max_delay=%s: the queue is full before a batch is, so that every batch waits its whole delay", k.Queue, k.MaxBatch, plainText(k.MaxDelay)).
 			WithFix("give the queue a place for every request of a batch, or leave max_delay at 0")
-	case k.Load > 0 && k.Load >= 1 && k.Queue == 0:
+	case k.Load >= 1 && k.Queue == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", plainText(k.Load)).WithFix("give --set queue=1024, or a load below 1")
 	case k.Graph && !k.Pad:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with pad=off: a graph holds one size of batch, and batches have any").WithFix("use pad=on too, or graph=off")
