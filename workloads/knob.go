@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -115,9 +116,9 @@ func EveryKnob(name, doc, def string, words ...string) Knob {
 	}}
 }
 
-// RefuseThreads returns an error if a device cannot provide the CPU threads of the CountKnob "threads".
-func RefuseThreads(d device.Info, set gpuprof.Settings) error {
-	switch n := set.Int("threads"); {
+// RefuseThreads returns an error if a device cannot provide the n CPU threads of the CountKnob "threads".
+func RefuseThreads(d device.Info, n int) error {
+	switch {
 	case n > 0 && d.MaxThreads == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit", n, d.Name).WithFix("leave threads at all")
 	case n > d.MaxThreads:
@@ -183,26 +184,45 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// Read returns canonical settings as a struct: a field with the tag knob:"NAME" holds that knob. An int is the number,
-// or the number of steps of an EveryKnob, and 0 for a word; a bool is true for "on"; a string is the spelling. Missing
-// settings are zero.
+// Read returns canonical settings as a struct: a field with the tag knob:"NAME" holds that knob, and a struct that is
+// embedded is filled too. An int is the number, or the number of steps of an EveryKnob, and 0 for a word; a bool is
+// true for "on", or with the tag knob:"NAME=VALUE" for that value; a string is the spelling. Missing settings are zero.
 func Read[T any](set gpuprof.Settings) (out T) {
-	v := reflect.ValueOf(&out).Elem()
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("knob")
-		if name == "" {
-			continue
-		}
-		switch to := v.Field(i).Addr().Interface().(type) {
-		case *int:
-			*to = set.Every(name)
-		case *bool:
-			*to = set.On(name)
-		case *string:
-			*to = set[name]
+	readFields(set, reflect.ValueOf(&out).Elem())
+	return out
+}
+
+func readFields(set gpuprof.Settings, to reflect.Value) {
+	for i := range to.NumField() {
+		f := to.Type().Field(i)
+		name, value, _ := strings.Cut(f.Tag.Get("knob"), "=")
+		switch kind := f.Type.Kind(); {
+		case f.Anonymous && kind == reflect.Struct:
+			readFields(set, to.Field(i))
+		case name == "":
+		case kind == reflect.Int:
+			to.Field(i).SetInt(int64(set.Every(name)))
+		case kind == reflect.Float64:
+			to.Field(i).SetFloat(set.Float(name))
+		case kind == reflect.Bool:
+			to.Field(i).SetBool(set[name] == cmp.Or(value, "on"))
+		case kind == reflect.String:
+			to.Field(i).SetString(set[name])
 		}
 	}
-	return out
+}
+
+// CountWaits returns an Answer.Waits that reads the settings as a T and needs no counters.
+func CountWaits[T any](count func(T) float64) func(gpuprof.Settings, map[string]float64) float64 {
+	return func(set gpuprof.Settings, _ map[string]float64) float64 { return count(Read[T](set)) }
+}
+
+// CountPerStep returns how often a step does what is done every n steps; n is 0 for never.
+func CountPerStep(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return 1 / float64(n)
 }
 
 // DefaultPreset returns the preset to use on a kind of device ("host" or "cuda") if the user names none.

@@ -89,3 +89,26 @@ func TestCountAndEveryKnobs(t *testing.T) {
 		}
 	}
 }
+
+type sharedSettings struct {
+	Way   string `knob:"impl"`
+	Fused bool   `knob:"impl=fused"`
+}
+
+func TestRead(t *testing.T) {
+	type settings struct {
+		sharedSettings
+		N     int     `knob:"n"`
+		Rate  float64 `knob:"r"`
+		Every int     `knob:"sync"`
+		On    bool    `knob:"graph"`
+		Other int
+	}
+	want := settings{sharedSettings{"fused", true}, 7, 2.5, 4, true, 0}
+	if got := workloads.Read[settings](gpuprof.Settings{"n": "7", "r": "2.5", "impl": "fused", "sync": "every:4", "graph": "on"}); got != want {
+		t.Errorf("%+v", got)
+	}
+	if got := workloads.Read[settings](gpuprof.Settings{"n": "all", "impl": "csr", "sync": "never", "graph": "off"}); got != (settings{sharedSettings: sharedSettings{Way: "csr"}}) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -139,12 +139,12 @@ func (c *checker) checkConsumed(l *lane, sl *slot) error {
 		}
 		at += n
 		out, src, vec := floatsOf(got), sl.intField(f[1]), sl.floatField(f[2])
-		rows := pickRows(c.rng, n, referenceTerms/max(s.passes, 1)/2)
+		rows := pickRows(c.rng, n, referenceTerms/max(s.k.Consume, 1)/2)
 		v.compared, v.rows = v.compared+len(rows), v.rows+n
 		for _, e := range rows {
 			ref := 0.0
 			if from := src[e]; from >= 0 {
-				ref = consumeRef(species[from], vec[3*e:3*e+3], s.passes, s.r.Cutoff)
+				ref = consumeRef(species[from], vec[3*e:3*e+3], s.k.Consume, s.r.Cutoff)
 			}
 			d := float64(out[e]) - ref
 			v.diff += d * d

@@ -67,7 +67,7 @@ func (c *checker) checkWholeStep(i int, l *lane) error {
 		}
 		want := structure.BruteForce(crystal, c.s.r.Cutoff, points[index], !probe)
 		for k, src := range want.Src {
-			ref := consumeRef(speciesCode(crystal.Species[src]), want.Vec[3*k:3*k+3], c.s.passes, c.s.r.Cutoff)
+			ref := consumeRef(speciesCode(crystal.Species[src]), want.Vec[3*k:3*k+3], c.s.k.Consume, c.s.r.Cutoff)
 			d := float64(floatsOf(out)[at+k]) - ref
 			v.diff += d * d
 			v.ref += ref * ref

@@ -128,19 +128,21 @@ func workerCount(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-func workersOf(set gpuprof.Settings) int {
-	if set["workers"] == auto {
-		return max(1, min(runtime.GOMAXPROCS(0)-1, 4))
+func readSettings(set gpuprof.Settings) settings {
+	k := workloads.Read[settings](set)
+	if k.AutoWorkers {
+		k.Workers = max(1, min(runtime.GOMAXPROCS(0)-1, 4))
 	}
-	return set.Int("workers")
+	return k
 }
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
+	k := readSettings(set)
+	if err := workloads.RefuseThreads(d, k.Threads); err != nil {
 		return err
 	}
-	if set["worker_kind"] == kindProcess && workersOf(set) > 0 {
+	if k.WorkerKind == kindProcess && k.Workers > 0 {
 		return refuseProcesses()
 	}
 	return nil

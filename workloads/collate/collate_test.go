@@ -43,3 +43,11 @@ func TestChecksPass(t *testing.T) {
 		})
 	}
 }
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[struct {
+		settings
+		recipe
+		loop.Pace
+	}](t, Workload{})
+}

@@ -29,28 +29,25 @@ const (
 type recipe struct {
 	Files  []string // one sample per file; none: HfO2
 	Items  int      // number of different samples
-	Batch  int
-	Probes int
-	Spread int // percent
-	Cutoff float64
-	Padded bool
-	Impl   string
-	Reuse  bool
-	Short  bool
+	Batch  int      `knob:"batch"`
+	Probes int      `knob:"probes"`
+	Spread int      `knob:"spread"` // percent
+	Cutoff float64  `knob:"cutoff"`
+	Padded bool     `knob:"padded"`
+	Impl   string   `knob:"impl"`
+	Reuse  bool     `knob:"reuse"`
+	Short  bool     `knob:"shortcut"`
 	Seed   uint64
 	Room   int // largest batch that fits memory, in words; 0: unknown
 }
 
-func newRecipe(c workloads.Config) (*recipe, int, error) {
-	set := c.Knobs
-	r := &recipe{
-		Batch: set.Int("batch"), Probes: set.Int("probes"), Spread: set.Int("spread"), Cutoff: set.Float("cutoff"),
-		Padded: set.On("padded"), Impl: set["impl"], Reuse: set.On("reuse"), Short: set.On("shortcut"), Seed: c.Seed,
-	}
+func newRecipe(c workloads.Config, structures string) (*recipe, int, error) {
+	r := workloads.Read[recipe](c.Knobs)
+	r.Seed = c.Seed
 	ignored := 0
-	if dir := set["structures"]; dir != hafnia {
+	if structures != hafnia {
 		var err error
-		if r.Files, ignored, err = structureFiles(dir); err != nil {
+		if r.Files, ignored, err = structureFiles(structures); err != nil {
 			return nil, 0, err
 		}
 		r.Items = len(r.Files)
@@ -60,7 +57,7 @@ func newRecipe(c workloads.Config) (*recipe, int, error) {
 	if c.Mode == gpuprof.Hot { // the same batch in every step
 		r.Items = min(r.Items, r.Batch)
 	}
-	return r, ignored, nil
+	return &r, ignored, nil
 }
 
 // structureFiles lists the structure files of a folder and its subfolders in lexical order, and counts other files.

@@ -10,6 +10,20 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
+// settings are the knobs of a run, except those of the recipe.
+type settings struct {
+	Structures  string `knob:"structures"`
+	Consume     int    `knob:"consume"`
+	Workers     int    `knob:"workers"`
+	AutoWorkers bool   `knob:"workers=auto"`
+	WorkerKind  string `knob:"worker_kind"`
+	Restarts    bool   `knob:"persistent=off"`
+	Epoch       int    `knob:"epoch"`
+	Prefetch    int    `knob:"prefetch"`
+	Pinned      string `knob:"pinned"`
+	Threads     int    `knob:"threads"`
+}
+
 func loaderKnob(k workloads.Knob, advice, lines map[string]string, answers ...workloads.Answer) workloads.Knob {
 	k.Acts = []string{"starved", "sample", loop.Collate}
 	k.Advice, k.PyTorch, k.Answers = advice, lines, answers
@@ -47,9 +61,9 @@ func persistentKnob() workloads.Knob {
 func epochKnob() workloads.Knob {
 	k := workloads.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}
-	k.Repeats = func(s gpuprof.Settings) int {
-		if s["persistent"] == "off" {
-			return s.Int("epoch")
+	k.Repeats = func(set gpuprof.Settings) int {
+		if k := readSettings(set); k.Restarts {
+			return k.Epoch
 		}
 		return 0
 	}

@@ -22,12 +22,11 @@ const depth = 2
 type session struct {
 	ctx     context.Context
 	dev     device.Device
-	set     gpuprof.Settings
+	k       settings
 	r       *recipe
 	ignored int    // files of the folder that hold no structure
 	survey  survey // sizes of the batches
 	first   *source
-	workers int
 
 	loop.Pace
 	mem     op.Arena
@@ -37,8 +36,6 @@ type session struct {
 	own     []*slot // the caller's slots, without workers
 	consume device.Func
 	stages  []gpuprof.Stage
-	passes  int
-	pinned  string
 	watch   watch
 	hook    func(int) // for tests, see maker
 }
@@ -62,12 +59,11 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 func openHooked(ctx context.Context, d device.Device, c workloads.Config, hook func(int)) (*session, error) {
 	s := &session{
-		ctx: ctx, dev: d, set: c.Knobs, mem: op.Arena{Dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
-		Pace: loop.PaceOf(c.Knobs), pinned: c.Knobs["pinned"], hook: hook,
+		ctx: ctx, dev: d, k: readSettings(c.Knobs), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs), hook: hook,
 	}
 	s.watch.began = time.Now()
 	var err error
-	if s.r, s.ignored, err = newRecipe(c); err != nil {
+	if s.r, s.ignored, err = newRecipe(c, s.k.Structures); err != nil {
 		return nil, err
 	}
 	if err := s.estimateSizes(ctx); err != nil {
@@ -115,7 +111,7 @@ func (s *session) estimateSizes(ctx context.Context) error {
 
 // slotsEach returns the slots per worker: those it fills ahead, and its share of those that the caller holds.
 func (s *session) slotsEach() int {
-	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
+	return s.k.Prefetch + (held+s.k.Workers-1)/max(s.k.Workers, 1)
 }
 
 // copiesHeld returns how many copies of a batch are in memory at the same time, fitted to measured peaks with batches
@@ -126,15 +122,15 @@ func (s *session) copiesHeld() float64 {
 		boxed    = 6    // a list of boxed numbers relative to an array, with its growth
 		readBack = 1.5  // copies by the check
 	)
-	makers := float64(max(s.workers, 1))
+	makers := float64(max(s.k.Workers, 1))
 	alive := makers*grown + readBack
 	if s.r.Impl == implNaive {
 		alive += makers * 2 * boxed // lists of the samples and of the batch
 	}
-	if s.workers == 0 {
+	if s.k.Workers == 0 {
 		alive += depth
 	} else {
-		alive += float64(s.workers * s.slotsEach())
+		alive += float64(s.k.Workers * s.slotsEach())
 	}
 	n := 2*depth + 2*alive // 2*depth: staging memory and device memory
 	if len(s.r.Files) > 0 {
@@ -150,11 +146,11 @@ func (s *session) memoryNeed() int64 {
 }
 
 func (s *session) tooLarge(need, left int64) error {
-	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
+	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %d ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.k.Workers, s.k.Prefetch, gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
 }
 
 func (s *session) allocate() error {
-	if err := s.Open(s.dev, s.set); err != nil {
+	if err := s.Open(s.dev); err != nil {
 		return err
 	}
 	var err error
@@ -171,14 +167,14 @@ func (s *session) allocate() error {
 		return s.mem.Err
 	}
 	s.describeStages()
-	if s.workers == 0 {
+	if s.k.Workers == 0 {
 		return s.makeAlone()
 	}
 	return s.hireAll()
 }
 
 func (l *lane) allocate(s *session) error {
-	if s.pinned == pinnedOn {
+	if s.k.Pinned == pinnedOn {
 		l.staged = frameOf(s.survey.most)
 		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, device.Pinned)
 	}
@@ -207,7 +203,7 @@ func (l *lane) placeBuffers(s *session, caps sizes) error {
 		a.species.Set(at[fSpecies])
 		a.src.Set(at[f[0]])
 		a.vec.Set(at[f[1]])
-		a.passes.Set(s.passes)
+		a.passes.Set(s.k.Consume)
 		a.cutoff.Set(float32(s.r.Cutoff))
 	}
 	return nil
@@ -241,7 +237,7 @@ func poison(mem []byte) {
 
 func (s *session) makeAlone() error {
 	for range depth {
-		sl, err := s.newSlot(s.pinned != pinnedOff)
+		sl, err := s.newSlot(s.k.Pinned != pinnedOff)
 		if err != nil {
 			return err
 		}
@@ -255,12 +251,12 @@ func (s *session) makeAlone() error {
 }
 
 func (s *session) hireAll() error {
-	p := &pool{ctx: s.ctx, ahead: s.workers * s.set.Int("prefetch"), quiet: s.quiesce}
-	if !s.set.On("persistent") {
-		p.epoch = s.set.Int("epoch")
+	p := &pool{ctx: s.ctx, ahead: s.k.Workers * s.k.Prefetch, quiet: s.quiesce}
+	if s.k.Restarts {
+		p.epoch = s.k.Epoch
 	}
-	processes := s.set["worker_kind"] == kindProcess
-	for range s.workers {
+	processes := s.k.WorkerKind == kindProcess
+	for range s.k.Workers {
 		slots := make([]*slot, s.slotsEach())
 		for i := range slots {
 			if processes { // the process provides the memory
@@ -268,7 +264,7 @@ func (s *session) hireAll() error {
 				continue
 			}
 			var err error
-			if slots[i], err = s.newSlot(s.pinned != pinnedOff); err != nil {
+			if slots[i], err = s.newSlot(s.k.Pinned != pinnedOff); err != nil {
 				return err
 			}
 		}
@@ -320,23 +316,23 @@ func (s *session) Work() (float64, string) { return float64(s.r.Batch), "samples
 // Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	kind := "the host thread"
-	if s.workers > 0 {
-		kind = s.set["worker_kind"]
+	if s.k.Workers > 0 {
+		kind = s.k.WorkerKind
 	}
 	in := map[string]any{
 		"structure": s.first.crystal.Name, "batch": s.r.Batch, "samples_total": s.r.Items, "cutoff_angstrom": s.r.Cutoff,
-		"workers": s.workers, "worker_kind": kind, "collated_by": fmt.Sprintf("%d x %s", max(s.workers, 1), kind),
+		"workers": s.k.Workers, "worker_kind": kind, "collated_by": fmt.Sprintf("%d x %s", max(s.k.Workers, 1), kind),
 	}
 	if n := len(s.r.Files); n > 0 {
-		in["structure"], in["files"], in["files_ignored"] = s.set["structures"], n, s.ignored
+		in["structure"], in["files"], in["files_ignored"] = s.k.Structures, n, s.ignored
 	}
 	if s.survey.exact {
 		for u := uAtom; u < unitCount; u++ {
 			in[unitNames[u]+"_mean"], in[unitNames[u]+"_max"] = s.survey.mean[u], s.survey.most[u]
 		}
 	}
-	if s.workers > 0 {
-		in["batches_ahead"] = s.workers * s.set.Int("prefetch")
+	if s.k.Workers > 0 {
+		in["batches_ahead"] = s.k.Workers * s.k.Prefetch
 	}
 	return in
 }

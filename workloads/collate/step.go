@@ -47,7 +47,7 @@ func (s *session) describeStages() {
 	// A copy reads and writes the same number of bytes.
 	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
 	for _, u := range []int{uEdge, uReach} {
-		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)
+		cost := consumeCost(int(s.survey.mean[u]+0.5), s.k.Consume)
 		all[stConsume].Minimum = all[stConsume].Minimum.Add(cost)
 		cost.Launches = 1
 		all[stConsume].Parts = append(all[stConsume].Parts, gpuprof.Part{Kernel: consumeKernel.Name, Cost: cost})
@@ -127,13 +127,13 @@ func (s *session) stageBatch(l *lane, sl *slot) error {
 		}
 	}
 	switch {
-	case s.pinned == pinnedBatch:
+	case s.k.Pinned == pinnedBatch:
 		if err := s.mem.Drop(l.host); err != nil {
 			return err
 		}
 		l.staged = frameOf(sl.rows)
 		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, device.Pinned)
-	case s.pinned == pinnedOff && sl.buf != nil:
+	case s.k.Pinned == pinnedOff && sl.buf != nil:
 		if sl.spill {
 			if err := s.enlarge(sl); err != nil {
 				return err
@@ -146,7 +146,7 @@ func (s *session) stageBatch(l *lane, sl *slot) error {
 			return err
 		}
 		place := device.Pinned
-		if s.pinned == pinnedOff {
+		if s.k.Pinned == pinnedOff {
 			place = device.Pageable
 		}
 		l.staged = l.placed

@@ -54,7 +54,7 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 	}
 	if s.pool != nil {
 		figures["queue_depth_mean"], figures["workers_started"] = float64(w.waiting)/n, s.pool.hired
-		if s.set["worker_kind"] == kindProcess {
+		if s.k.WorkerKind == kindProcess {
 			figures["make_serialise_s"] = float64(w.cost.Serialise) * 1e-9 / n
 		}
 	}

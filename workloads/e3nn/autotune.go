@@ -23,11 +23,11 @@ type tuning struct {
 // change a bit of the result.
 func (s *session) candidates(i int) []op.TensorProduct {
 	own := s.products[i]
-	if !s.set.On("autotune") {
+	if !s.k.Autotune {
 		return []op.TensorProduct{own}
 	}
 	all := own.Candidates(s.dev)
-	if !s.set.On("deterministic") {
+	if !s.k.Deterministic {
 		return all
 	}
 	kept, segment := []op.TensorProduct{own}, own.Segment
@@ -56,7 +56,7 @@ func (s *session) mlpCandidates(i int) []op.MLP {
 	}
 	var kept []op.MLP
 	for _, m := range own.Candidates(s.dev) {
-		if m.Library == own.Library || !s.set.On("deterministic") {
+		if m.Library == own.Library || !s.k.Deterministic {
 			kept = append(kept, m)
 		}
 	}

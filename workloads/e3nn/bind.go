@@ -60,7 +60,7 @@ func (s *session) bindSlots(ctx context.Context) error {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stSph, ops: repeatOps(sph)})
-	if s.set.On("autotune") {
+	if s.k.Autotune {
 		if err := s.startTuning(append(slices.Clone(shared), sph)...); err != nil {
 			return fmt.Errorf("tuning: %w", err)
 		}
@@ -79,7 +79,7 @@ func (s *session) bindSlots(ctx context.Context) error {
 		return err
 	}
 	s.describeStages()
-	if s.set.On("graph") {
+	if s.k.Graph {
 		return s.captureGraphs(ctx)
 	}
 	return nil
@@ -135,7 +135,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		s.plan = append(s.plan, stageOps{stage: stScatter, layer: i, ops: repeatOps(scatter)})
 	}
 	s.plan = append(s.plan, stageOps{stage: stLinearGate, layer: i, ops: repeatOps(linear, gate)})
-	if s.set["recompute"] == recomputeAll && s.goesBack() { // the backward pass of the layer repeats these operations
+	if s.k.Recompute == recomputeAll && s.goesBack() { // the backward pass of the layer repeats these operations
 		again := []*op.Bound{mlp, product}
 		if scatter != nil {
 			again = append(again, scatter)
@@ -187,7 +187,7 @@ func (s *session) rebindSlots() error {
 
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
-	all, micros := allStages(), microOf(s.set)
+	all, micros := allStages(), s.k.Micro()
 	for i := range all {
 		if all[i].Kind != gpuprof.DeviceStage {
 			all[i].MaxSpans = micros
@@ -197,10 +197,10 @@ func (s *session) describeStages() {
 	if s.Blocking {
 		all[stSync].MaxSpans += 2 * micros
 	}
-	if s.isTraining() {
+	if s.k.Trains() {
 		all[stSync].MaxSpans += s.train.step.Reads()
 	}
-	graph := s.set.On("graph")
+	graph := s.k.Graph
 	for _, so := range s.plan {
 		st := &all[so.stage]
 		if graph {

@@ -58,7 +58,7 @@ func (s *session) bindLoss() error {
 		}
 		ops = append(ops, one)
 	}
-	if s.isTraining() {
+	if s.k.Trains() {
 		return s.bindResiduals(ops...)
 	}
 	sum, err := s.keepBound(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
@@ -149,7 +149,7 @@ func (s *session) bindLayerBack(i int) error {
 }
 
 func (s *session) bindAgain(i int) ([]*op.Bound, error) {
-	switch s.set["recompute"] {
+	switch s.k.Recompute {
 	case recomputeOff:
 		return nil, nil
 	case recomputeAll:
@@ -189,7 +189,7 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
 			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.computesForces(), !s.computesForces(), s.dev.Info().Kind)
-		if s.set["recompute"] == recomputeWeights {
+		if s.k.Recompute == recomputeWeights {
 			scratch += s.mlps[i].WeightsScratch(int(e))
 		}
 		if s.computesForces() {
@@ -198,7 +198,7 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
 		}
 	}
-	if s.isTraining() {
+	if s.k.Trains() {
 		words += s.trainWords()
 	}
 	return words, scratch

@@ -35,7 +35,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
-		if s.isTraining() { // every slot starts from the parameters of the reference
+		if s.k.Trains() { // every slot starts from the parameters of the reference
 			if err := s.train.step.Checked(s.Compute); err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 		whole, err = s.wholeSteps(ctx)
 		out = append(out, whole...)
 	}
-	if err == nil && s.isTraining() {
+	if err == nil && s.k.Trains() {
 		err = s.restartParameters()
 	}
 	return out, cmp.Or(err, ctx.Err())
@@ -78,7 +78,7 @@ type checker struct {
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
 	first := c.batch
-	for c.micro = range microOf(c.s.set) {
+	for c.micro = range c.s.k.Micro() {
 		c.batch = (first + c.micro) % len(c.s.in.batches)
 		if err := c.runMicro(rng, whole); err != nil {
 			return err
@@ -306,7 +306,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		if !e.Used {
 			continue
 		}
-		tol := tolerances[c.s.set["precision"]] // stages after radial inherit its rounding
+		tol := tolerances[c.s.k.Precision] // stages after radial inherit its rounding
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the bits must be equal

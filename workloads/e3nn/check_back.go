@@ -27,7 +27,7 @@ const chainBound = 1e-4
 // chainTolerance is the tolerance of a value that depends on the forward and the backward pass: on the way to it
 // products round their inputs twice as often as on the way to a layer's output.
 func (s *session) chainTolerance() float64 {
-	return max(chainBound, 2*tolerances[s.set["precision"]])
+	return max(chainBound, 2*tolerances[s.k.Precision])
 }
 
 func (c *checker) lawChecks() []gpuprof.Check {
@@ -85,7 +85,7 @@ func (c *checker) takeSnapshot(so *stageOps) error {
 func (c *checker) rowBack(so *stageOps, i int) error {
 	switch so.stage {
 	case stLoss:
-		if err := c.compareBuffer(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho}); err != nil || !c.s.isTraining() {
+		if err := c.compareBuffer(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho}); err != nil || !c.s.k.Trains() {
 			return err
 		}
 		return c.checkResidual(c.rows[i])
@@ -122,7 +122,7 @@ func (c *checker) checkRecomputed(layer, i int) error {
 	if err := c.compareBuffer(stRecompute, k.w, lo*c.s.model.Layers[layer].TP.WeightNumel(), ref.w); err != nil {
 		return err
 	}
-	if c.s.set["recompute"] != recomputeAll {
+	if c.s.k.Recompute != recomputeAll {
 		return nil
 	}
 	return c.compareBuffer(stRecompute, k.pre, c.rows[i]*len(ref.pre), ref.pre)
@@ -263,7 +263,7 @@ func (c *checker) checkBack(so *stageOps) error {
 		}
 		sum := 0.0
 		for r, v := range rho {
-			if s.isTraining() {
+			if s.k.Trains() {
 				off := v - c.targetOf(r)
 				v = off * off / 2 / float64(s.rows)
 			}

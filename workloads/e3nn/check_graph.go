@@ -19,7 +19,7 @@ func (c *checker) checkGraph() error {
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
-	if s.isTraining() { // the checked step has changed the parameters
+	if s.k.Trains() { // the checked step has changed the parameters
 		if err := s.train.step.Checked(s.Compute); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (c *checker) readResults() (out [][]float64, err error) {
 		}
 		out = append(out, v)
 	}
-	if !s.isTraining() {
+	if !s.k.Trains() {
 		return out, nil
 	}
 	now, err := s.train.step.Save(s.Compute)

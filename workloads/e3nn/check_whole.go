@@ -77,8 +77,8 @@ func (s *session) drawnParameters() (all [][]float64) {
 }
 
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
-	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.set)}
-	if s.isTraining() {
+	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.k.Settings)}
+	if s.k.Trains() {
 		// Steps count from the start: if one diverges, the search for its stage repeats all of them.
 		if err := s.restartParameters(); err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func (w *wholeStep) stepOnce(i int) error {
 	for l := range s.model.Layers {
 		w.nets = append(w.nets, s.netOf(l, w.ref.P[l*w.perLayer():]))
 	}
-	micros := microOf(s.set)
+	micros := s.k.Micro()
 	for micro := range micros {
 		at := i*micros + micro
 		sl := &s.slots[at%depth]
@@ -117,7 +117,7 @@ func (w *wholeStep) stepOnce(i int) error {
 			return err
 		}
 	}
-	if !s.isTraining() {
+	if !s.k.Trains() {
 		return nil
 	}
 	for _, g := range w.g {
@@ -211,7 +211,7 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	if err != nil {
 		return err
 	}
-	if !s.isTraining() {
+	if !s.k.Trains() {
 		sum := 0.0
 		for _, v := range rho {
 			sum += v
@@ -343,8 +343,8 @@ func (w *wholeStep) wholeChecks() []gpuprof.Check {
 		return c
 	}
 	var out []gpuprof.Check
-	if !s.isTraining() {
-		tol := tolerances[s.set["precision"]]
+	if !s.k.Trains() {
+		tol := tolerances[s.k.Precision]
 		if s.goesBack() {
 			tol = s.chainTolerance()
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -23,7 +24,7 @@ func batchesOf(tb testing.TB, n int, preset string, set ...string) (*input, *edg
 	if err != nil {
 		tb.Fatal(err)
 	}
-	in, err := openInput(tb.Context(), resolve(tb, preset, set...).Knobs, 1)
+	in, err := openInput(tb.Context(), workloads.Read[settings](resolve(tb, preset, set...).Knobs), 1)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	for k := range depth {
 		e.Add(device.Floats(s.slots[k].out), op.As[float64](device.Floats(host.slots[k].out)))
 	}
-	if r := e.Relative(); !(r <= tolerances[s.set["precision"]]) || e.Ref == 0 {
+	if r := e.Relative(); !(r <= tolerances[s.k.Precision]) || e.Ref == 0 {
 		t.Errorf("after four steps the result is %.3g from the host's", r)
 	}
 }

@@ -39,7 +39,7 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		delete(in, "autotune_s") // not these, which change by themselves
 		delete(in, "graph_setup_s")
 		var state []float32 // the learning rate and the clipping factor
-		if s.isTraining() {
+		if s.k.Trains() {
 			state = read(t, s, s.train.step.State(), 5)
 		}
 		return fmt.Sprint(state, in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.work[0].w, 4*basisSize))

@@ -10,7 +10,7 @@ import (
 // checkFinite ends a run whose loss became NaN or infinite. It reads the loss that the slot's previous step copied to
 // the host, without a wait.
 func (s *session) checkFinite(i int, sl *slot) error {
-	if !s.isTraining() || s.train.done < depth || s.train.step.Scales() {
+	if !s.k.Trains() || s.train.done < depth || s.train.step.Scales() {
 		return nil
 	}
 	if optim.Finite(device.Floats(sl.out)[0]) {
@@ -20,7 +20,7 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	return optim.Diverged("e3nn", steps, s.restartParameters, func(n int) (string, error) {
 		// Only the last steps are searched: a loss is finite while the parameters are, and the step after NaN
 		// parameters has no finite loss.
-		return s.stepAgain(i-steps+n, n >= steps-depth-microOf(s.set))
+		return s.stepAgain(i-steps+n, n >= steps-depth-s.k.Micro())
 	})
 }
 
@@ -40,7 +40,7 @@ func (s *session) stepAgain(i int, look bool) (string, error) {
 	s.setEdges(i%depth, edges)
 	for j := range s.plan {
 		so := &s.plan[j]
-		if !so.appliesTo(i % microOf(s.set)) {
+		if !so.appliesTo(i % s.k.Micro()) {
 			continue
 		}
 		for _, b := range so.ops[i%depth] {

@@ -55,20 +55,20 @@ func tooManyPoints(batch int, crystal string, have int, unit string) error {
 // openInput reads the structure and draws the batches. A batch of a grid consists of random points, so that all batches
 // take equal work; with contiguous slices the step time would depend on the slice. Points that are atoms keep the
 // file's order.
-func openInput(ctx context.Context, set gpuprof.Settings, seed uint64) (*input, error) {
-	c, err := openCrystal(ctx, set["structure"])
+func openInput(ctx context.Context, k settings, seed uint64) (*input, error) {
+	c, err := openCrystal(ctx, k.Structure)
 	if err != nil {
 		return nil, err
 	}
-	finder, err := search{set["structure"], set.Float("cutoff")}.finderOf(c)
+	finder, err := k.finderOf(c)
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
-	in := &input{crystal: c, finder: finder, atoms: set["points"] == "atoms", prefix: set.Int("edges")}
+	in := &input{crystal: c, finder: finder, atoms: k.Atoms, prefix: k.Edges}
 	if !in.atoms {
 		in.grid = c.Grid([3]int{gridSize, gridSize, gridSize})
 	}
-	in.batch = set.Int("batch") / microOf(set)
+	in.batch = k.Batch / k.Micro()
 	if all := in.points(); in.batch > all {
 		return nil, tooManyPoints(in.batch, c.Name, all, in.unit())
 	}
@@ -103,16 +103,16 @@ func (s shuffle) drawOrder() ([]int32, error) {
 }
 
 type search struct {
-	crystal string
-	cutoff  float64
+	Structure string  `knob:"structure"`
+	Cutoff    float64 `knob:"cutoff"`
 }
 
 // finderOf returns the neighbour search of a crystal. It does not cache a file's crystal, since the file may change.
 func (s search) finderOf(c *structure.Crystal) (*structure.Finder, error) {
-	if s.crystal != hafnia && s.crystal != diamond {
-		return structure.NewFinder(c, s.cutoff)
+	if s.Structure != hafnia && s.Structure != diamond {
+		return structure.NewFinder(c, s.Cutoff)
 	}
-	return searches.Of(s, func() (*structure.Finder, error) { return structure.NewFinder(c, s.cutoff) })
+	return searches.Of(s, func() (*structure.Finder, error) { return structure.NewFinder(c, s.Cutoff) })
 }
 
 func upTo(n int) []int32 {

@@ -30,6 +30,29 @@ const (
 	libraryOff  = "off"
 )
 
+// settings are the knobs of a run. Edges is 0 for all.
+type settings struct {
+	optim.Settings
+	search
+	Atoms         bool      `knob:"points=atoms"`
+	Basis         string    `knob:"basis"`
+	Mul           int       `knob:"mul"`
+	Lmax          int       `knob:"lmax"`
+	Edges         int       `knob:"edges"`
+	Batch         int       `knob:"batch"`
+	Impl          string    `knob:"impl"`
+	Library       string    `knob:"library"`
+	Deterministic bool      `knob:"deterministic"`
+	Layout        op.Layout `knob:"layout"`
+	Recompute     string    `knob:"recompute"`
+	Pinned        bool      `knob:"pinned"`
+	ThreeStreams  bool      `knob:"streams=3"`
+	ResetStats    string    `knob:"reset_stats"`
+	PoolTrim      string    `knob:"pool_trim"`
+	Autotune      bool      `knob:"autotune"`
+	Threads       int       `knob:"threads"`
+}
+
 // Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
 // choose; presets change only model knobs and batch.
 func (Workload) Knobs() []workloads.Knob {

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
 // run takes n steps.
@@ -106,7 +108,7 @@ func TestCycle(t *testing.T) {
 		"sync=never": 1, "sync=step": 1, "sync=every:6": 6, "pool_trim=every:4": 4, "sync=every:6,pool_trim=every:4": 12,
 	} {
 		k := resolve(t, "small", strings.Split(kv, ",")...).Knobs
-		s := &session{Pace: loop.PaceOf(k)}
+		s := &session{Pace: workloads.Read[loop.Pace](k)}
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}
@@ -364,4 +366,11 @@ func noAllocations(t *testing.T, s *session) {
 	if err := s.Compute.Sync(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
 }

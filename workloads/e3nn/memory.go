@@ -43,7 +43,7 @@ func (s *session) memoryNeed(e, row int64) int64 {
 	}
 	if s.goesBack() {
 		words += 2 * depth * (e + atoms + 2) // edges by source
-		if !s.isTraining() {
+		if !s.k.Trains() {
 			words += depth // the energy
 		}
 		more, least := s.backScratch(e)
@@ -72,16 +72,16 @@ func (s *session) productScratch(i int, e int64) int64 {
 // that decide the size.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
-	if s.set["impl"] == op.ImplUnfused {
+	if s.k.Impl == op.ImplUnfused {
 		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
-	} else if s.goesBack() && s.set["recompute"] != recomputeAll {
+	} else if s.goesBack() && s.k.Recompute != recomputeAll {
 		leaner = ", or recompute=all, which keeps nothing for the way back"
 	}
-	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
+	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%d need %s, and the device has %s left", s.rows, e, s.k.Mul, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
 
 func (s *session) allocate(ctx context.Context) error {
-	if err := s.Open(s.dev, s.set); err != nil {
+	if err := s.Open(s.dev); err != nil {
 		return err
 	}
 	for i := range s.slots {
@@ -92,7 +92,7 @@ func (s *session) allocate(ctx context.Context) error {
 	s.allocateDevice()
 	s.uploadParams()
 	s.placeResults()
-	if s.isTraining() {
+	if s.k.Trains() {
 		s.params.target = s.drawTarget()
 		if err := s.openTraining(); err != nil {
 			return err
@@ -119,13 +119,13 @@ func (sl *slot) allocate(s *session) error {
 		return b
 	}
 	host := device.Pinned
-	if !s.set.On("pinned") {
+	if !s.k.Pinned {
 		host = device.Pageable
 	}
 	// The host buffers have room for a row that begins inside the prefix and ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
-	if s.goesBack() && !s.isTraining() {
+	if s.goesBack() && !s.k.Trains() {
 		sl.energy = s.mem.Words("the energy", 1, host)
 	}
 	if s.mem.Err != nil {

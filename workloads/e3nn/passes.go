@@ -3,7 +3,6 @@ package e3nn
 import (
 	"math/rand/v2"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -41,26 +40,15 @@ func recomputeKnob() workloads.Knob {
 }
 
 // goesBack reports whether a step has a backward pass.
-func (s *session) goesBack() bool { return s.set["pass"] != passForward }
+func (s *session) goesBack() bool { return s.k.Pass != passForward }
 
-func microOf(set gpuprof.Settings) int {
-	if !optim.Trains(set) {
-		return 1
-	}
-	return max(1, set.Int("accumulate"))
-}
-
-func (s *session) isTraining() bool { return optim.Trains(s.set) }
-
-func (s *session) computesForces() bool { return s.set["pass"] == passForces }
+func (s *session) computesForces() bool { return s.k.Pass == passForces }
 
 // keepsValues reports whether the layers' values stay in memory until the backward pass.
-func (s *session) keepsValues() bool { return s.goesBack() && s.set["recompute"] != recomputeAll }
+func (s *session) keepsValues() bool { return s.goesBack() && s.k.Recompute != recomputeAll }
 
 // keepsWeights reports whether every layer's weights stay in memory until the backward pass.
-func (s *session) keepsWeights() bool {
-	return s.set["recompute"] == recomputeOff
-}
+func (s *session) keepsWeights() bool { return s.k.Recompute == recomputeOff }
 
 // readout returns the readout that a backward pass starts from. It computes a value of every row from the row's even
 // scalars: rho_r = sum over layers and scalars of a_u out_ru. The energy is the sum of rho_r over rows.
@@ -147,7 +135,7 @@ func (s *session) requests(e int64) []request {
 	}
 	back := s.goesBack()
 	keeps := s.keepsValues()
-	each(keeps && s.isTraining(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
+	each(keeps && s.k.Trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(i int) *device.Buffer { return &s.work[i].mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
 	if back {
 		each(keeps, "hidden layers", hidden, e*mlpHidden, func(i int) *device.Buffer { return &s.work[i].h })
@@ -182,7 +170,7 @@ func (s *session) requests(e int64) []request {
 		}
 		list = append(list, shared)
 	}
-	if s.isTraining() {
+	if s.k.Trains() {
 		one("losses", rows, &b.losses)
 	}
 	if !s.computesForces() {
@@ -213,7 +201,7 @@ func (s *session) transientBuffers() []device.Buffer {
 	var list []device.Buffer
 	back, keeps := s.goesBack(), s.keepsValues()
 	k := s.work[0]
-	if !keeps || !s.isTraining() {
+	if !keeps || !s.k.Trains() {
 		list = append(list, k.mid)
 	}
 	if !keeps {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
@@ -187,7 +188,7 @@ func TestRecomputeFreesWhatItSays(t *testing.T) {
 		}
 	}
 	// What is kept of deepaw's 74,250 edges: weights 2.11 GB, hidden layers twice 0.09.
-	s := &session{dev: openHost(t, 0), set: resolve(t, "deepaw", "pass=forces").Knobs, model: buildModel("deepaw", 500, 4, op.IrMul), in: &input{crystal: &structure.Crystal{}}}
+	s := &session{dev: openHost(t, 0), k: workloads.Read[settings](resolve(t, "deepaw", "pass=forces").Knobs), model: buildModel("deepaw", 500, 4, op.IrMul), in: &input{crystal: &structure.Crystal{}}}
 	s.chooseWays()
 	sum := func(what string) (bytes float64) {
 		for _, r := range s.requests(74250) {

@@ -20,7 +20,7 @@ const depth = 2
 // session is the opened workload: everything is allocated and bound.
 type session struct {
 	dev    device.Device
-	set    gpuprof.Settings
+	k      settings
 	seed   uint64
 	model  model
 	in     *input
@@ -102,29 +102,29 @@ func (so *stageOps) repeatsIn(micros int) int {
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
+	k := workloads.Read[settings](c.Knobs)
 	s := &session{
-		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch") / microOf(c.Knobs), Pace: loop.PaceOf(c.Knobs),
+		dev: d, k: k, seed: c.Seed, mem: op.Arena{Dev: d}, layout: k.Layout, rows: k.Batch / k.Micro(), Pace: workloads.Read[loop.Pace](c.Knobs),
 	}
-	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
+	s.model = buildModel(c.Preset, k.Mul, k.Lmax, s.layout)
 	s.chooseWays()
 	if err := s.takePool(); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.in, err = openInput(ctx, c.Knobs, c.Seed); err != nil {
+	if s.in, err = openInput(ctx, k, c.Seed); err != nil {
 		return nil, err
 	}
 	// The estimate errs by less than a factor of two; counting the edges of a batch of this size would take minutes.
 	if e := s.in.estimateEdges(); s.memoryNeed(e, 0) > 2*d.Memory().Available {
 		return nil, s.tooLarge(e, s.memoryNeed(e, 0), d.Memory().Available)
 	}
-	if err := s.in.keepBatches(ctx, microOf(s.set)); err != nil {
+	if err := s.in.keepBatches(ctx, s.k.Micro()); err != nil {
 		return nil, err
 	}
 	// The first batch gives the number of batches after which a step's data has left the cache.
 	if c.Mode != gpuprof.Hot {
-		if err := s.in.keepBatches(ctx, max(microOf(s.set), s.batchRotation(d.Info().CacheBytes))); err != nil {
+		if err := s.in.keepBatches(ctx, max(s.k.Micro(), s.batchRotation(d.Info().CacheBytes))); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 func (s *session) chooseWays() {
 	for _, l := range s.model.Layers {
-		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
+		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.k.Precision, Library: s.k.Library}
 		p := s.productOf(l)
 		_, m.Out = p.Columns()
 		m.Padding = m.Out - l.TP.WeightNumel()
@@ -157,8 +157,8 @@ func (s *session) chooseWays() {
 
 func (s *session) productOf(l layer) op.TensorProduct {
 	p := op.TensorProduct{
-		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"), Packed: s.isPacked(),
+		TP: l.TP, Impl: s.k.Impl, Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
+		Deterministic: s.k.Deterministic, Packed: s.isPacked(),
 	}
 	// Without a compiler the general kernels compute the same results.
 	made := func(q op.TensorProduct, err error) {
@@ -167,7 +167,7 @@ func (s *session) productOf(l layer) op.TensorProduct {
 		}
 	}
 	if s.goesBack() && s.dev.Info().Kind != "host" {
-		made(p.CompileGrad(s.dev, s.isTraining()))
+		made(p.CompileGrad(s.dev, s.k.Trains()))
 	}
 	if s.isPacked() {
 		made(p.Compile(s.dev))
@@ -188,7 +188,7 @@ func (s *session) columns(i int) int { return s.mlps[i].Out }
 func (s *session) lastLayer() layer { return s.model.Layers[len(s.model.Layers)-1] }
 
 func (s *session) radialBasis() op.Basis {
-	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
+	return op.Basis{Kind: s.k.Basis, N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.k.Basis == "bessel"}
 }
 
 // radialOf returns the operation of layer i that computes the radial functions and the MLP in one.
@@ -205,7 +205,7 @@ func (s *session) takePool() error {
 		s.Pool = pool
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.set["pool_trim"], s.Reset, s.dev.Info().Name).WithFix("use never and off")
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.k.PoolTrim, s.Reset, s.dev.Info().Name).WithFix("use never and off")
 }
 
 // Main implements workloads.Session.
@@ -218,7 +218,7 @@ func (s *session) Depth() int { return depth }
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session.
-func (s *session) Work() (float64, string) { return float64(s.rows * microOf(s.set)), s.in.unit() }
+func (s *session) Work() (float64, string) { return float64(s.rows * s.k.Micro()), s.in.unit() }
 
 // Input implements workloads.Session.
 func (s *session) Input() map[string]any {
@@ -261,7 +261,7 @@ func (s *session) gradKernels() []string {
 	for i := range s.products {
 		g := s.productGrad(i)
 		name := g.KernelName()
-		if s.isTraining() {
+		if s.k.Trains() {
 			name += ", " + g.XKernelName()
 		}
 		names = append(names, name)

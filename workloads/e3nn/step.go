@@ -11,7 +11,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
-	micros := microOf(s.set)
+	micros := s.k.Micro()
 	for micro := range micros {
 		if micro > 0 {
 			if err := s.ResetStats(p); err != nil {
@@ -22,7 +22,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 			return err
 		}
 	}
-	if s.isTraining() && s.train.step.ReadsLoss(i) {
+	if s.k.Trains() && s.train.step.ReadsLoss(i) {
 		if _, err := s.Read(s.back.energy, 0, p); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (s *session) outputOf(k, layer int) device.Buffer {
 func (s *session) placeResults() {
 	first := s.layers[len(s.layers)-1].out
 	switch {
-	case s.isTraining():
+	case s.k.Trains():
 		first = s.back.energy
 	case s.goesBack():
 		first = s.back.forces
@@ -171,11 +171,11 @@ func (s *session) placeResults() {
 	}
 }
 
-func (s *session) overlapsResults() bool { return s.set["streams"] == streamsThree }
+func (s *session) overlapsResults() bool { return s.ThreeStreams }
 
 func (s *session) resultWords() int64 {
 	switch {
-	case s.isTraining():
+	case s.k.Trains():
 		return 1
 	case s.goesBack():
 		return 3 * int64(s.points())

@@ -23,7 +23,7 @@ type layerGrads struct{ x, w1, w2, mix, readout device.Buffer }
 
 func (s *session) openTraining() error {
 	t := &s.train
-	t.step = optim.StepOf(s.set)
+	t.step = optim.StepOf(s.k.Settings)
 	for micro := range t.step.Micro() {
 		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.rows:(micro+1)*s.rows]))
 	}
@@ -71,7 +71,7 @@ func (s *session) gradientVariants() (all []stageOps) {
 
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
-	t := make([]float32, s.rows*microOf(s.set))
+	t := make([]float32, s.rows*s.k.Micro())
 	for i := range t {
 		t[i] = float32(rng.NormFloat64())
 	}
@@ -104,7 +104,7 @@ func (s *session) bindGrads(i int) error {
 
 func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 	all := []stageOps{{}}
-	if s.isTraining() {
+	if s.k.Trains() {
 		all, grads.DX = s.gradientVariants(), s.train.grads[i].x
 	}
 	for _, so := range all {
@@ -130,7 +130,7 @@ func (s *session) trainWords() int64 {
 	for _, l := range s.model.Layers {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
-	step := optim.StepOf(s.set)
+	step := optim.StepOf(s.k.Settings)
 	return step.Words(sizes) + int64(s.rows*step.Micro())
 }
 

@@ -3,7 +3,6 @@ package e3nn
 import (
 	"errors"
 	"slices"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -133,8 +132,7 @@ func (n *network) refStep() (out stepResult, err error) {
 func (n *network) stepOn(v *vectorRunner) (out stepResult, err error) {
 	mem := op.Arena{Dev: v.dev}
 	defer func() { err = errors.Join(err, mem.Free()) }()
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	step := optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.c.Rate), "clip": number(n.c.Clip)})
+	step := optim.StepOf(optim.Settings{Optimizer: optim.Fused, Rate: n.c.Rate, Clip: n.c.Clip})
 	var params []optim.Param
 	var bufs []device.Buffer
 	for i, p := range n.parameters() {

@@ -30,7 +30,7 @@ func NewForward(d device.Device, set gpuprof.Settings, net Network, state []floa
 	if err := (Workload{}).Refuse(d.Info(), knobs); err != nil {
 		return nil, err
 	}
-	sh := shapeOf(readSettings(knobs))
+	sh := shapeOf(workloads.Read[settings](knobs))
 	for _, a := range []struct {
 		name string
 		have int

@@ -9,6 +9,7 @@
 package gridsim
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -98,23 +99,15 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
-		return err
-	}
-	k := readSettings(set)
-	for _, refuse := range []func(device.Info, settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
-		if err := refuse(d, k); err != nil {
-			return err
-		}
-	}
-	return nil
+	k := workloads.Read[settings](set)
+	return cmp.Or(workloads.RefuseThreads(d, k.Threads), refuseModel(k), refuseWay(k), refuseGraph(k, set), refuseLibrary(d, k))
 }
 
 func refusedSetting(fix, format string, args ...any) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 }
 
-func refuseModel(_ device.Info, k settings) error {
+func refuseModel(k settings) error {
 	grid, channels, scale := k.Grid, k.Channels, k.Scale
 	switch {
 	case channels%2 != 0:
@@ -132,7 +125,7 @@ func refuseModel(_ device.Info, k settings) error {
 }
 
 // refuseWay refuses implementations that exclude each other.
-func refuseWay(_ device.Info, k settings) error {
+func refuseWay(k settings) error {
 	impl, law := k.Impl, k.Law
 	switch {
 	case k.Chunk > 0 && impl == implFused:
@@ -147,13 +140,13 @@ func refuseWay(_ device.Info, k settings) error {
 	return nil
 }
 
-func refuseGraph(_ device.Info, k settings) error {
+func refuseGraph(k settings, set gpuprof.Settings) error {
 	if !k.Graph {
 		return nil
 	}
 	for _, v := range capturable() {
-		if k.set[v.knob] != v.only {
-			return refusedSetting("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, k.set[v.knob])
+		if set[v.knob] != v.only {
+			return refusedSetting("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
 		}
 	}
 	return nil

@@ -247,7 +247,7 @@ func TestFloors(t *testing.T) {
 		flops  float64
 		bytes  float64
 	}{{"small", 28.6e6, 1.05e6}, {"aetheria", 1.72e9, 33.6e6}, {"large", 27.5e9, 537e6}} {
-		c := shapeOf(readSettings(resolve(t, tt.preset).Knobs)).lawCost("fp32")
+		c := shapeOf(workloads.Read[settings](resolve(t, tt.preset).Knobs)).lawCost("fp32")
 		if f, b := float64(c.Flops), float64(c.Bytes()); f < tt.flops*0.99 || f > tt.flops*1.01 || b < tt.bytes*0.99 || b > tt.bytes*1.01 {
 			t.Errorf("%s: %g flops and %g bytes, want %g and %g", tt.preset, f, b, tt.flops, tt.bytes)
 		}
@@ -327,8 +327,11 @@ func ExampleNew() {
 }
 
 func TestSettingsAreKnobs(t *testing.T) {
-	workloadtest.ReadsKnobs[settings](t, Workload{}, "pool_trim", "sync", "item_reads", "reset_stats", "threads") // package loop
-	k := readSettings(set{"grid": "64", "live": "every:7", "chunk": "all", "roi": "on", "law": "walk"})
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
+	k := workloads.Read[settings](set{"grid": "64", "live": "every:7", "chunk": "all", "roi": "on", "law": "walk"})
 	if k.Grid != 64 || k.Live != 7 || k.Chunk != 0 || !k.ROI || k.Law != "walk" {
 		t.Errorf("read as %+v", k)
 	}

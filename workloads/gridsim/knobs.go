@@ -18,8 +18,6 @@ type (
 // settings are the knobs of a run. A knob's word is 0: Live and Trim for never, Chunk for all rows, MaxSplit for no
 // limit.
 type settings struct {
-	set set // all knobs as text, for loops over names
-
 	Grid      int    `knob:"grid"`
 	Channels  int    `knob:"channels"`
 	Hidden    int    `knob:"hidden"`
@@ -47,12 +45,7 @@ type settings struct {
 	Keep      string `knob:"keep"`
 	Tape      string `knob:"tape"`
 	Stats     string `knob:"stats"`
-}
-
-func readSettings(s set) settings {
-	k := workloads.Read[settings](s)
-	k.set = s
-	return k
+	Threads   int    `knob:"threads"`
 }
 
 // Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
@@ -175,7 +168,7 @@ func viewWhenKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
 		Targets: []workloads.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			lazy := readSettings(s)
+			lazy := workloads.Read[settings](s)
 			lazy.ViewWhen = whenLazy
 			return lazy.framesPerStep()
 		}}}
@@ -187,12 +180,12 @@ func viewWhenKnob() workloads.Knob {
 func viewCopyKnob() workloads.Knob {
 	k := workloads.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
 	k.Acts = imagePath()
-	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
-		if k := readSettings(s); k.ViewCopy == copyEach {
+	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: workloads.CountWaits(func(k settings) float64 {
+		if k.ViewCopy == copyEach {
 			return k.framesPerStep() * float64(k.Maps)
 		}
 		return 0
-	}}}
+	})}}
 	k.Advice = lines{copyPacked: "frame = torch.stack(maps).to('cpu', non_blocking=True) into pinned memory, not a .cpu() per map"}
 	k.PyTorch = lines{copyPacked: "buffer.copy_(torch.stack(maps), non_blocking=True)", copyEach: "frame = [m.cpu() for m in maps]"}
 	return k
@@ -200,13 +193,10 @@ func viewCopyKnob() workloads.Knob {
 
 // framesPerStep returns the mean number of frames that a step makes, shown or not.
 func (k settings) framesPerStep() float64 {
-	switch {
-	case k.ViewWhen == whenEager:
+	if k.ViewWhen == whenEager {
 		return 1
-	case k.Live > 0:
-		return 1 / float64(k.Live)
 	}
-	return 0
+	return workloads.CountPerStep(k.Live)
 }
 
 func poolWhereKnob() workloads.Knob {
@@ -214,7 +204,7 @@ func poolWhereKnob() workloads.Knob {
 	k.Acts = imagePath()
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
 		Targets: []workloads.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
-			scale := max(readSettings(s).Scale, 1)
+			scale := max(workloads.Read[settings](s).Scale, 1)
 			return 1 / float64(scale*scale)
 		}}}
 	k.Advice = lines{"device": "F.avg_pool2d(maps, scale) on the device, then copy the small result"}
@@ -250,12 +240,12 @@ func tapeKnob() workloads.Knob {
 func statsKnob() workloads.Knob {
 	k := workloads.Choice("stats", "read memory counters: off, each step, or after a synchronization each step", "off", "step", statsSync)
 	k.Acts = []string{"stats", loop.Sync, gpuprof.StageLaunch, gpuprof.StageGap, loop.Backpressure}
-	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: func(s set, _ map[string]float64) float64 {
-		if readSettings(s).Stats == statsSync {
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "step", When: set{"stats": statsSync}, Waits: workloads.CountWaits(func(k settings) float64 {
+		if k.Stats == statsSync {
 			return 1
 		}
 		return 0
-	}}}
+	})}}
 	k.Advice = lines{"step": "read torch.cuda.memory_allocated() without torch.cuda.synchronize(): the counter is the host's", "off": "read memory counters outside the loop"}
 	k.PyTorch = lines{"off": "# no counters in the loop", "step": "torch.cuda.memory_allocated(); torch.cuda.memory_reserved()", statsSync: "torch.cuda.synchronize(); torch.cuda.memory_allocated()"}
 	return k

@@ -3,7 +3,6 @@ package gridsim
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -107,9 +106,9 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 // newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
-	k := readSettings(c.Knobs)
+	k := workloads.Read[settings](c.Knobs)
 	s := &session{
-		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
+		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
 		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
 		timed: k.Allocator != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
@@ -194,9 +193,8 @@ func (s *session) checkMemory() error {
 }
 
 func (s *session) allocate() error {
-	one := maps.Clone(s.k.set)
-	one["streams"] = "1" // a frame is copied after its step, on the same stream
-	if err := s.Open(s.Dev, one); err != nil {
+	s.OneStream = true // a frame is copied after its step, on the same stream
+	if err := s.Open(s.Dev); err != nil {
 		return err
 	}
 	s.Pool = pools{s}

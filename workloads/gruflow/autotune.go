@@ -22,7 +22,7 @@ func (s *session) tuneTiles(ctx context.Context) error {
 	if s.net.vendor {
 		candidates = append(candidates, candidate{0, true})
 	}
-	if s.set["library"] != "on" {
+	if s.k.Library != "on" {
 		for _, tile := range tiles {
 			candidates = append(candidates, candidate{tile, false})
 		}

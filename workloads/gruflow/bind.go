@@ -64,7 +64,7 @@ func (s *session) bindSlots() error {
 		return err
 	}
 	s.memory.ResetPeak()
-	if s.set.On("graph") {
+	if s.k.Graph {
 		if err := s.captureGraphs(); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 	least := sum
 	least.BytesWritten = 4 * int64(m)
 	g := group{stage: stMetrics, minimum: least}
-	if s.set.On("deterministic") {
+	if s.k.Deterministic {
 		blocks := ceilDiv(sh.B, metricBlock)
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
 		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
@@ -150,7 +150,7 @@ func (s *session) captureGraphs() error {
 
 func (s *session) describeStages() {
 	all := allStages()
-	graph := s.set.On("graph")
+	graph := s.k.Graph
 	for i := range s.slots[0].groups {
 		g := &s.slots[0].groups[i]
 		st := &all[g.stage]

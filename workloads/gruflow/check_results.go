@@ -102,14 +102,14 @@ func (c *checker) checkGraph() error {
 	last := len(want) - 1
 	for i := range want[:last] {
 		var off op.ErrorNorm
-		if off.Add(got[i], op.As[float64](want[i])); i >= carriersKept && !s.set.On("deterministic") && off.Relative() <= chainBound {
+		if off.Add(got[i], op.As[float64](want[i])); i >= carriersKept && !s.k.Deterministic && off.Relative() <= chainBound {
 			continue // the loss differs in the last bits, so the new parameters do
 		}
 		e.Same(got[i], want[i])
 	}
 	for m, v := range got[last] {
 		w := float64(want[last][m])
-		if d := math.Abs(float64(v) - w); !(d <= tolerance*math.Abs(w)) || s.set.On("deterministic") && d != 0 {
+		if d := math.Abs(float64(v) - w); !(d <= tolerance*math.Abs(w)) || s.k.Deterministic && d != 0 {
 			e.Diff = math.Inf(1)
 		}
 	}

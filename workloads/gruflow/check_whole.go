@@ -119,7 +119,7 @@ func (w *wholeStep) beginSteps() error {
 		}
 		w.h = append(w.h, h)
 	}
-	w.ref = optim.NewReference(w.p.widenAll(), s.set)
+	w.ref = optim.NewReference(w.p.widenAll(), s.k.Settings)
 	return w.sendSteps()
 }
 
@@ -183,9 +183,9 @@ func (w *wholeStep) kindCount(kind int) float64 {
 // stepOnce computes step i in float64, and compares the records and metrics.
 func (w *wholeStep) stepOnce(i int) error {
 	s, sh := w.s, w.s.shape
-	grads, window := w.ref.Gradients(), windowOf(s.set)
+	grads, window := w.ref.Gradients(), windowOf(s.k)
 	n := window * sh.T * sh.B * sh.I
-	for micro := range microOf(s.set) {
+	for micro := range s.k.Micro() {
 		fields := w.fields[i][micro*n : (micro+1)*n]
 		dose, trips := make([]float64, sh.D), []trip(nil)
 		w.levels = nil
@@ -229,7 +229,7 @@ func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64
 		end := trips[w.kind(k)].end
 		place = append(place, end.x, end.y)
 	}
-	loss, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, windowOf(s.set), s.seed)), place)
+	loss, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, windowOf(s.k), s.seed)), place)
 	w.loss = loss
 	for k, r := range trips {
 		g := newTrainGrads(sh)
@@ -239,7 +239,7 @@ func (w *wholeStep) addGradients(dose []float64, trips []trip, grads [][]float64
 			all = append(all, l.wi, l.wh, l.bi, l.bh)
 		}
 		for j, one := range append(all, g.proj, g.bias) {
-			w.ref.Term(j, grads[j], one, w.kindCount(k)/float64(microOf(s.set)))
+			w.ref.Term(j, grads[j], one, w.kindCount(k)/float64(s.k.Micro()))
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (w *wholeStep) checkResults(i int) error {
 		}
 	}
 	records := device.Floats(s.slots[i%depth].out)
-	for j := range windowOf(s.set) {
+	for j := range windowOf(s.k) {
 		var of []float32 // the records that the metrics sum
 		var levels []int32
 		var top []float32
@@ -268,7 +268,7 @@ func (w *wholeStep) checkResults(i int) error {
 			}
 			of, levels = append(of, op.As[float32](lv.record[:])...), append(levels, int32(level))
 			top = append(top, op.As[float32](h)...)
-			if j == windowOf(s.set)-1 {
+			if j == windowOf(s.k)-1 {
 				at := records[k*outputs : (k+1)*outputs]
 				w.rows[wholeDeposit].Add(at[:1], lv.record[:1])
 				w.rows[wholeEnergy].Add(at[1:2], lv.record[1:2])

@@ -15,6 +15,7 @@
 package gruflow
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Workload is the gruflow workload; it has no state.
@@ -65,6 +67,31 @@ const (
 )
 
 const maxItemReads = 4096
+
+// settings are the knobs of a run. B of the shape are the carriers of a micro-batch. A word is 0.
+type settings struct {
+	optim.Settings
+	shape
+	Flows         int    `knob:"flows"` // of all micro-batches
+	Impl          string `knob:"impl"`
+	Library       string `knob:"library"`
+	Deterministic bool   `knob:"deterministic"`
+	ResetStats    string `knob:"reset_stats"`
+	PoolTrim      string `knob:"pool_trim"`
+	Fill          bool   `knob:"fill"`
+	Autotune      bool   `knob:"autotune"`
+	Threads       int    `knob:"threads"`
+	Window        int    `knob:"window"`
+	Checkpoint    int    `knob:"checkpoint"`
+	Tape          string `knob:"tape"`
+	WindowsKept   int    `knob:"windows_kept"`
+}
+
+func readSettings(set gpuprof.Settings) settings {
+	k := workloads.Read[settings](set)
+	k.B /= k.Micro()
+	return k
+}
 
 // Knobs implements workloads.Workload. Defaults are the preset small with the settings that a careful user would
 // choose; presets change only model knobs.
@@ -137,35 +164,30 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
-	if err := workloads.RefuseThreads(d, set); err != nil {
+	k := readSettings(set)
+	if err := cmp.Or(workloads.RefuseThreads(d, k.Threads), refuseTraining(k, set), refuseLibraries(d, k)); err != nil {
 		return err
 	}
-	if err := refuseTraining(set); err != nil {
-		return err
+	if k.Graph && k.PoolTrim != never {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s with graph=on: a captured graph holds on to its scratch memory", k.PoolTrim).WithFix("use pool_trim=never or graph=off")
 	}
-	if err := refuseLibraries(d, set); err != nil {
-		return err
-	}
-	if set.On("graph") && set["pool_trim"] != never {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s with graph=on: a captured graph holds on to its scratch memory", set["pool_trim"]).WithFix("use pool_trim=never or graph=off")
-	}
-	if p := set["precision"]; (p == "tf32" || p == "bf16") && lacksAmpere(d.Arch) {
+	if p := k.Precision; (p == "tf32" || p == "bf16") && lacksAmpere(d.Arch) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")
 	}
 	return nil
 }
 
 // refuseLibraries refuses settings that need a library which the device lacks.
-func refuseLibraries(d device.Info, set gpuprof.Settings) error {
-	impl := set["impl"]
+func refuseLibraries(d device.Info, k settings) error {
+	impl := k.Impl
 	switch {
 	case impl == implCuDNN && d.Facts["cudnn"] == "":
 		return refuseCuDNN(d)
-	case impl == implCuDNN && set.On("autotune"):
+	case impl == implCuDNN && k.Autotune:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles").WithFix("use autotune=off or impl=fused")
-	case set.On("library") && d.Facts["cublas"] == "":
+	case k.Library == "on" && d.Facts["cublas"] == "":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
-	case set.On("library") && impl == implCuDNN:
+	case k.Library == "on" && impl == implCuDNN:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS", impl).WithFix("use library=auto, or impl=fused or plain")
 	}
 	return nil
@@ -173,19 +195,18 @@ func refuseLibraries(d device.Info, set gpuprof.Settings) error {
 
 // chooseImpl returns the GRU implementation for the knob impl on a device. With auto it does not choose cuDNN's GRU if
 // the settings ask for a search over our own tiles or for cuBLAS's products.
-func chooseImpl(d device.Info, set gpuprof.Settings) string {
-	impl := set["impl"]
-	if impl != implAuto {
-		return impl
+func chooseImpl(d device.Info, k settings) string {
+	if k.Impl != implAuto {
+		return k.Impl
 	}
-	if d.Facts["cudnn"] != "" && !recordsForward(set) && !set.On("autotune") && set["library"] == "auto" {
+	if d.Facts["cudnn"] != "" && !recordsForward(k) && !k.Autotune && k.Library == "auto" {
 		return implCuDNN
 	}
 	return implFused
 }
 
-func chooseVendor(d device.Info, set gpuprof.Settings, impl string) bool {
-	return d.Facts["cublas"] != "" && set["library"] != "off" && (impl == implFused || impl == implPlain)
+func chooseVendor(d device.Info, k settings, impl string) bool {
+	return d.Facts["cublas"] != "" && k.Library != "off" && (impl == implFused || impl == implPlain)
 }
 
 func refuseCuDNN(d device.Info) error {

@@ -92,7 +92,7 @@ func TestPresetShapes(t *testing.T) {
 		"energyflow": {T: 1, B: 12544, I: 65, H: 1024, L: 3, D: 40},
 		"deepbench":  {T: 1500, B: 32, I: 2816, H: 2816, L: 1, D: 1},
 	} {
-		if got := shapeOf(resolve(t, preset).Knobs); got != want {
+		if got := readSettings(resolve(t, preset).Knobs).shape; got != want {
 			t.Errorf("%s: %+v, want %+v", preset, got, want)
 		}
 	}
@@ -121,4 +121,11 @@ func checksPass(t *testing.T, settings [][]string) {
 			t.Log(fmt.Sprint(checks))
 		})
 	}
+}
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func (s *session) inputWords() int64 {
-	return int64(windowOf(s.set)*microOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+	return int64(windowOf(s.k)*s.k.Micro()) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
 }
 
 // metricWords returns the number of metrics of all levels, plus the loss in training.

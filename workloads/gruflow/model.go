@@ -3,21 +3,15 @@ package gruflow
 import (
 	"math"
 	"math/rand/v2"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 type shape struct {
-	T int // time steps in a call
-	B int // carriers
-	I int // input features
-	H int // units
-	L int // layers
-	D int // levels
-}
-
-func shapeOf(set gpuprof.Settings) shape {
-	return shape{T: set.Int("steps"), B: set.Int("flows") / microOf(set), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
+	T int `knob:"steps"`  // time steps in a call
+	B int `knob:"flows"`  // carriers
+	I int `knob:"input"`  // input features
+	H int `knob:"hidden"` // units
+	L int `knob:"layers"` // layers
+	D int `knob:"depth"`  // levels
 }
 
 func (s shape) inputWidth(layer int) int {

@@ -284,7 +284,7 @@ func TestAutomaticChoice(t *testing.T) {
 		{full, "impl=fused", implFused, true}, {full, "impl=plain", implPlain, true},
 		{blas, "impl=plain", implPlain, true}, {bare, "impl=plain", implPlain, false},
 	} {
-		k := resolve(t, "small", tt.set).Knobs
+		k := readSettings(resolve(t, "small", tt.set).Knobs)
 		impl := chooseImpl(tt.device, k)
 		if vendor := chooseVendor(tt.device, k, impl); impl != tt.impl || vendor != tt.vendor {
 			t.Errorf("%s with %v: %s, vendor %t", tt.set, tt.device.Facts, impl, vendor)

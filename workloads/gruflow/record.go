@@ -32,27 +32,23 @@ func windowsKnob() workloads.Knob {
 	return k
 }
 
-func recordsForward(set gpuprof.Settings) bool { return isTraining(set) || set["tape"] == tapeSaved }
+func recordsForward(k settings) bool { return k.Trains() || k.Tape == tapeSaved }
 
 // refuseRecording returns an ErrUsage where tape or windows_kept conflicts with the other settings.
-func refuseRecording(set gpuprof.Settings) error {
-	usage := func(format string, args ...any) *gpuprof.Error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
-	}
-	kept := set["windows_kept"]
-	switch impl := set["impl"]; {
-	case isTraining(set) && set["tape"] != "off":
-		return usage("setting tape=%s with pass=%s: a step that trains keeps all of it anyway", set["tape"], optim.Train).WithFix("use tape=off, or pass=%s", passForward)
-	case !recordsForward(set) && kept != "1":
-		return usage("setting windows_kept=%s with pass=%s and tape=off: such a step keeps no record", kept, set["pass"]).WithFix("use windows_kept=1, tape=saved or pass=train")
-	case !recordsForward(set):
+func refuseRecording(k settings) error {
+	switch impl := k.Impl; {
+	case k.Trains() && k.Tape != "off":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tape=%s with pass=%s: a step that trains keeps all of it anyway", k.Tape, optim.Train).WithFix("use tape=off, or pass=%s", passForward)
+	case !recordsForward(k) && k.WindowsKept != 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting windows_kept=%d with pass=%s and tape=off: such a step keeps no record", k.WindowsKept, k.Pass).WithFix("use windows_kept=1, tape=saved or pass=train")
+	case !recordsForward(k):
 		return nil
-	case impl != implAuto && impl != implFused && isTraining(set):
-		return usage("setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
+	case impl != implAuto && impl != implFused && k.Trains():
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with pass=train: the way back takes the gates that impl=fused keeps", impl).WithFix("use impl=auto or fused")
 	case impl != implAuto && impl != implFused:
-		return usage("setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, set["tape"]).WithFix("use impl=auto or fused, or tape=off")
-	case set.On("graph") && kept != "1":
-		return usage("setting windows_kept=%s with graph=on: a captured graph writes its record to the same place every time", kept).WithFix("use windows_kept=1, or graph=off")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with tape=%s: a tape holds the gates that impl=fused keeps", impl, k.Tape).WithFix("use impl=auto or fused, or tape=off")
+	case k.Graph && k.WindowsKept != 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting windows_kept=%d with graph=on: a captured graph writes its record to the same place every time", k.WindowsKept).WithFix("use windows_kept=1, or graph=off")
 	}
 	return nil
 }
@@ -69,13 +65,13 @@ type recording struct {
 }
 
 // newRecording plans a recording; it allocates no device memory.
-func newRecording(set gpuprof.Settings, net *gru) *recording {
-	r := &recording{window: windowOf(set), every: levelsKept(set)}
+func newRecording(k settings, net *gru) *recording {
+	r := &recording{window: windowOf(k), every: levelsKept(k)}
 	r.u = newUnroll(net, r.every)
-	if r.every < r.window || set["checkpoint"] != checkpointOff {
+	if r.every < r.window || k.Checkpoint != 0 {
 		r.states = make([]device.Buffer, ceilDiv(r.window, r.every))
 	}
-	for range max(1, set.Int("windows_kept")) - 1 {
+	for range max(1, k.WindowsKept) - 1 {
 		r.earlier = append(r.earlier, make([]device.Buffer, len(r.recordRequests())))
 	}
 	return r

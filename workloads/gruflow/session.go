@@ -19,7 +19,7 @@ const depth = 2
 // session is the opened workload: everything is allocated and bound.
 type session struct {
 	*program
-	set   gpuprof.Settings
+	k     settings
 	seed  uint64
 	shape shape
 	prec  precision
@@ -62,19 +62,19 @@ type slot struct {
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
+	k := readSettings(c.Knobs)
 	s := &session{
-		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
-		mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
+		k: k, seed: c.Seed, shape: k.shape, prec: parsePrecision(k.Precision), impl: chooseImpl(d.Info(), k),
+		mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
 	}
-	s.impl = chooseImpl(d.Info(), c.Knobs)
-	if _, ok := d.(device.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
+	if _, ok := d.(device.GRUMaker); !ok && s.k.Impl == implAuto && s.impl == implCuDNN {
 		s.impl = implFused // the library is present, but the device type does not offer its GRU
 	}
-	if recordsForward(s.set) {
-		s.rec = newRecording(s.set, s.newNet(d.Info()))
+	if recordsForward(s.k) {
+		s.rec = newRecording(s.k, s.newNet(d.Info()))
 	}
-	if isTraining(s.set) {
-		s.train = newTraining(s.set, s.rec)
+	if s.k.Trains() {
+		s.train = newTraining(s.k, s.rec)
 	}
 	s.batches = 1
 	if c.Mode != gpuprof.Hot {
@@ -98,11 +98,11 @@ func (s *session) batchRotation(cache int64) int {
 }
 
 func (s *session) allocate(ctx context.Context, d device.Device) error {
-	if err := s.Open(d, s.set); err != nil {
+	if err := s.Open(d); err != nil {
 		return err
 	}
 	s.program, s.Pool = newProgram(d, s.Compute), pools{s}
-	s.fill = s.set.On("fill")
+	s.fill = s.k.Fill
 	for i := range s.slots {
 		if err := s.slots[i].allocate(s); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (s *session) allocate(ctx context.Context, d device.Device) error {
 	if s.Reset != "off" || s.Trims > 0 {
 		s.devPool = loop.DevicePool(d)
 	}
-	if s.set.On("autotune") {
+	if s.k.Autotune {
 		began := time.Now()
 		if err := s.tuneTiles(ctx); err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *session) allocateNet() {
 	}
 	other := *s.net
 	other.h = state()
-	s.net.lib = newLibrary(&s.mem, s.stream, maker, sh, s.set["precision"], s.params, other.h)
+	s.net.lib = newLibrary(&s.mem, s.stream, maker, sh, s.k.Precision, s.params, other.h)
 	if s.mem.Err == nil {
 		other.lib = s.net.lib.sibling(s.net.h)
 		s.slots[1].net = &other
@@ -205,7 +205,7 @@ func (s *session) allocateNet() {
 }
 
 func (s *session) newNet(info device.Info) *gru {
-	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
+	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.k, s.impl)}
 }
 
 func (s *session) drawBatches() {
@@ -249,7 +249,7 @@ func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {
-	return float64(windowOf(s.set)*microOf(s.set)) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
+	return float64(windowOf(s.k)*s.k.Micro()) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
 }
 
 // Input implements workloads.Session.

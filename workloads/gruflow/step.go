@@ -32,7 +32,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	if s.rec != nil {
-		s.windows += microOf(s.set)
+		s.windows += s.k.Micro()
 	}
 	if s.train != nil {
 		s.train.done++

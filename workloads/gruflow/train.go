@@ -1,6 +1,7 @@
 package gruflow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -50,53 +51,39 @@ func countKnob(name, doc, word string, most int) workloads.Knob {
 		}}
 }
 
-func isTraining(set gpuprof.Settings) bool { return set["pass"] == optim.Train }
-
-func windowOf(set gpuprof.Settings) int {
-	switch {
-	case !isTraining(set):
-		return 1
-	case set["window"] == windowDepth:
-		return set.Int("depth")
-	}
-	return set.Int("window")
-}
-
-func microOf(set gpuprof.Settings) int {
-	if !isTraining(set) {
+func windowOf(k settings) int {
+	if !k.Trains() {
 		return 1
 	}
-	return max(1, set.Int("accumulate"))
+	return cmp.Or(k.Window, k.D)
 }
 
-func levelsKept(set gpuprof.Settings) int {
-	if set["checkpoint"] == checkpointOff {
-		return windowOf(set)
-	}
-	return set.Int("checkpoint")
-}
+func levelsKept(k settings) int { return cmp.Or(k.Checkpoint, windowOf(k)) }
 
 // refuseTraining refuses settings that conflict with pass=train.
-func refuseTraining(set gpuprof.Settings) error {
-	if err := optim.Refuse(set, "flows"); err != nil {
+func refuseTraining(k settings, set gpuprof.Settings) error {
+	if err := k.Refuse(set, "flows", k.Flows); err != nil {
 		return err
 	}
-	if set.On("graph") && set.Int("accumulate") > 1 && set["reset_stats"] != "off" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s with graph=on and accumulate=%s: the counter is reset at every micro-batch, and a captured graph has all of them", set["reset_stats"], set["accumulate"]).WithFix("use reset_stats=off, or graph=off")
+	if k.Graph && k.Accumulate > 1 && k.ResetStats != "off" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s with graph=on and accumulate=%d: the counter is reset at every micro-batch, and a captured graph has all of them", k.ResetStats, k.Accumulate).WithFix("use reset_stats=off, or graph=off")
 	}
-	if err := refuseRecording(set); err != nil {
+	if err := refuseRecording(k); err != nil {
 		return err
 	}
-	if !isTraining(set) {
-		for _, k := range [][2]string{{"window", windowDepth}, {"checkpoint", checkpointOff}} {
-			if set[k[0]] != k[1] {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with pass=%s: a step without a way back is one level", k[0], set[k[0]], set["pass"]).WithFix("use %s=%s, or pass=train", k[0], k[1])
+	if !k.Trains() {
+		for _, v := range []struct {
+			knob, word string
+			n          int
+		}{{"window", windowDepth, k.Window}, {"checkpoint", checkpointOff, k.Checkpoint}} {
+			if v.n != 0 {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%d with pass=%s: a step without a way back is one level", v.knob, v.n, k.Pass).WithFix("use %s=%s, or pass=train", v.knob, v.word)
 			}
 		}
 		return nil
 	}
-	if k, w := levelsKept(set), windowOf(set); k > w {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting checkpoint=%d with a window of %d levels: there are no more states than levels", k, w).WithFix("use checkpoint=off, one up to the window, or a larger window")
+	if w := windowOf(k); k.Checkpoint > w {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting checkpoint=%d with a window of %d levels: there are no more states than levels", k.Checkpoint, w).WithFix("use checkpoint=off, one up to the window, or a larger window")
 	}
 	return nil
 }
@@ -123,8 +110,8 @@ type training struct {
 }
 
 // newTraining plans the training state; it allocates no device memory.
-func newTraining(set gpuprof.Settings, r *recording) *training {
-	return &training{recording: r, step: optim.StepOf(set)}
+func newTraining(k settings, r *recording) *training {
+	return &training{recording: r, step: optim.StepOf(k.Settings)}
 }
 
 // requests lists the device memory in addition to the unrolled GRU's and the optimizer's.

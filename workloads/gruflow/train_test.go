@@ -262,7 +262,7 @@ func TestTrainingGflop(t *testing.T) {
 		want   float64
 	}{{"energyflow", 794.3}, {"deepbench", 6852.2}} {
 		c := resolve(t, tt.preset)
-		sh := shapeOf(c.Knobs)
+		sh := readSettings(c.Knobs).shape
 		u := newUnroll(&gru{s: sh}, 1)
 		var flops int64
 		for l := range sh.L {

@@ -26,29 +26,18 @@ const (
 func SyncKnob(doc, def string) workloads.Knob {
 	k := workloads.EveryKnob("sync", doc, def, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, callerStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: never, Waits: everySome("sync")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: never, Waits: workloads.CountWaits(func(p Pace) float64 { return workloads.CountPerStep(p.Every) })}}
 	k.Advice = lines{never: "remove torch.cuda.synchronize() from the loop; synchronize only around a measurement"}
 	k.PyTorch = lines{never: "# delete torch.cuda.synchronize() from the loop", "step": "torch.cuda.synchronize()  # every step",
 		workloads.AnyValue: "if step % %s == 0: torch.cuda.synchronize()"}
 	return k
 }
 
-// everySome returns a function for Answer.Waits: an operation that waits once, and that the knob runs every N steps,
-// waits 1/N times per step.
-func everySome(knob string) func(set, map[string]float64) float64 {
-	return func(s set, _ map[string]float64) float64 {
-		if n := s.Every(knob); n > 0 {
-			return 1 / float64(n)
-		}
-		return 0
-	}
-}
-
 // ItemReads completes the knob item_reads: how many results are read one number at a time; the parameter off is the
 // value with which none is read so.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: workloads.CountWaits(func(p Pace) float64 { return float64(p.Items) })}}
 	advice := "keep losses on the device (running += loss.detach()) and read them with one .item() every N steps, not one per metric and step"
 	k.Advice = lines{packed: advice, "0": advice}
 	k.PyTorch = lines{
@@ -75,16 +64,21 @@ func PackedReads(doc string, least, most int) workloads.Knob {
 		}}, packed)
 }
 
+type resets struct {
+	Reset      string `knob:"reset_stats"`
+	Accumulate int    `knob:"accumulate"`
+}
+
 // ResetKnob is the knob reset_stats: whether each step restarts the peak of memory use.
 func ResetKnob(doc string) workloads.Knob {
 	k := workloads.Choice("reset_stats", doc, "off", "on", resetSync)
 	k.Acts = callerStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
-		if s["reset_stats"] == resetSync {
-			return float64(max(1, s.Int("accumulate"))) // once per micro-batch
+	k.Answers = []workloads.Answer{{Remedy: workloads.LeavePeak, To: "off", Waits: workloads.CountWaits(func(p resets) float64 {
+		if p.Reset == resetSync {
+			return float64(max(1, p.Accumulate)) // once per micro-batch
 		}
 		return 0
-	}}}
+	})}}
 	k.Advice = lines{"off": "drop torch.cuda.synchronize() before torch.cuda.reset_peak_memory_stats(): the counter is the host's"}
 	k.PyTorch = lines{
 		"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronization",
@@ -97,7 +91,7 @@ func ResetKnob(doc string) workloads.Knob {
 func TrimKnob(doc string) workloads.Knob {
 	k := workloads.EveryKnob("pool_trim", doc, never, never)
 	k.Try, k.Acts = []string{"every:50"}, callerStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.KeepPool, To: never, Waits: everySome("pool_trim")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.KeepPool, To: never, Waits: workloads.CountWaits(func(p Pace) float64 { return workloads.CountPerStep(p.Trims) })}}
 	k.Advice = lines{never: "remove torch.cuda.empty_cache() from the loop"}
 	k.PyTorch = lines{never: "# delete torch.cuda.empty_cache() from the loop", workloads.AnyValue: "if step % %s == 0: torch.cuda.empty_cache()"}
 	return k
@@ -109,7 +103,7 @@ func AsyncKnob(doc string) workloads.Knob {
 	k.Acts = slices.Concat(copyStages(), callerStages())
 	k.Answers = []workloads.Answer{{Remedy: workloads.CopyUnwaited, To: "on", Waits: func(s set, counters map[string]float64) float64 {
 		switch {
-		case s["async_copy"] != "off":
+		case !workloads.Read[Pace](s).Blocking:
 			return 0
 		case counters["copies_d2h"] > 0:
 			return 2 // the caller also waits for the result

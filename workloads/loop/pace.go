@@ -19,48 +19,43 @@ type Pace struct {
 	Trims           int           `knob:"pool_trim"`
 	Items           int           `knob:"item_reads"`
 	Reset           string        `knob:"reset_stats"`
-	Blocking        bool          // async_copy=off
+	Blocking        bool          `knob:"async_copy=off"`
+	OneStream       bool          `knob:"streams=1"`
+	ThreeStreams    bool          `knob:"streams=3"`
+	Threads         int           `knob:"threads"`
 	Item            device.Buffer // pageable destination of .item()
 	Pool            device.Pool   // for reset_stats and pool_trim
 	SyncAt, SlotAt  int           // indices of the stages Sync and Backpressure
 }
 
-// PaceOf makes a Pace from a session's settings.
-func PaceOf(s gpuprof.Settings) Pace {
-	p := workloads.Read[Pace](s)
-	p.Blocking = s["async_copy"] == "off"
-	return p
-}
-
 // Open sets the device's threads by the knob threads, if the settings have it, and makes the streams.
-func (p *Pace) Open(d device.Device, s gpuprof.Settings) (err error) {
-	if err := LimitThreads(d, s); err != nil {
+func (p *Pace) Open(d device.Device) (err error) {
+	if err := p.LimitThreads(d); err != nil {
 		return err
 	}
 	if p.Compute, err = d.NewStream("main"); err != nil {
 		return err
 	}
 	p.Copies, p.Results = p.Compute, p.Compute
-	if s["streams"] != "1" {
+	if !p.OneStream {
 		p.Copies, err = d.NewStream("copy")
 	}
-	if err == nil && s["streams"] == "3" {
+	if err == nil && p.ThreeStreams {
 		p.Results, err = d.NewStream("result")
 	}
 	return err
 }
 
 // LimitThreads sets the device's threads by the knob threads, if the settings have it.
-func LimitThreads(d device.Device, s gpuprof.Settings) error {
-	t := s["threads"]
-	if t == "" || t == "all" {
+func (p *Pace) LimitThreads(d device.Device) error {
+	if p.Threads == 0 {
 		return nil
 	}
 	limit, ok := d.(device.Threader)
 	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit", t).WithFix("leave threads at all")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: this device has no CPU threads to limit", p.Threads).WithFix("leave threads at all")
 	}
-	return limit.SetThreads(s.Int("threads"))
+	return limit.SetThreads(p.Threads)
 }
 
 // CloseStreams waits for work in flight and closes the streams.

@@ -8,8 +8,36 @@ import (
 // Train is the value of the knob pass with which a step ends with an optimizer step.
 const Train = "train"
 
+// Settings are the knobs that a step's end reads: those of Knobs, and three that every workload that trains has.
+type Settings struct {
+	Pass       string  `knob:"pass"`
+	Precision  string  `knob:"precision"`
+	Graph      bool    `knob:"graph"`
+	Rate       float64 `knob:"lr"`
+	Clip       float64 `knob:"clip"`
+	Optimizer  string  `knob:"optimizer"`
+	Accumulate int     `knob:"accumulate"`
+	Scaler     string  `knob:"scaler"`
+	FoundInf   string  `knob:"found_inf"`
+	ClipWhere  string  `knob:"clip_where"`
+	LossRead   int     `knob:"loss_read"` // steps between two reads of the loss, 0: never read
+	Zero       string  `knob:"zero"`
+}
+
 // Trains reports whether a step updates the parameters.
-func Trains(set gpuprof.Settings) bool { return set["pass"] == Train }
+func (k Settings) Trains() bool { return k.Pass == Train }
+
+// Micro returns the number of micro-batches per step.
+func (k Settings) Micro() int {
+	if !k.Trains() {
+		return 1
+	}
+	return max(1, k.Accumulate)
+}
+
+// readsNorm and readsFound report whether the host reads the norm of the gradients, and whether they are finite.
+func (k Settings) readsNorm() bool  { return k.ClipWhere == OnHost }
+func (k Settings) readsFound() bool { return Scaler{Mode: k.Scaler}.isOn() && k.FoundInf == OnHost }
 
 // Values of the knobs clip_where, found_inf and zero.
 const (
@@ -71,7 +99,7 @@ func scalerKnob() workloads.Knob {
 func foundKnob() workloads.Knob {
 	k := workloads.Choice("found_inf", "where a scaler's overflow is noticed: device (Adam leaves the step out), host (the flag is read every step, with one wait)", OnDevice, OnHost)
 	k.Acts = waitStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce("found_inf", OnHost, "scaler", ScalerOff)}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce(Settings.readsFound)}}
 	k.Advice = lines{OnDevice: "an optimizer with fused=True takes the scaler's flag on the device; others read it every step"}
 	k.PyTorch = lines{OnDevice: "torch.optim.Adam(params, fused=True)  # takes found_inf on the device", OnHost: "scaler.step(optimizer)  # reads found_inf with .item()"}
 	return k
@@ -80,7 +108,7 @@ func foundKnob() workloads.Knob {
 func clipKnob() workloads.Knob {
 	k := workloads.Choice("clip_where", "where the factor of clipping stays: device, or host (the norm is read every step, with one wait)", OnDevice, OnHost)
 	k.Acts = waitStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce("clip_where", OnHost, "", "")}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: OnDevice, Waits: waitsOnce(Settings.readsNorm)}}
 	k.Advice = lines{OnDevice: "leave the norm of clip_grad_norm_ on the device; do not call .item() on it or compare it in Python"}
 	k.PyTorch = lines{
 		OnDevice: "torch.nn.utils.clip_grad_norm_(params, 1.0)  # its norm stays on the device",
@@ -92,12 +120,7 @@ func clipKnob() workloads.Knob {
 func lossKnob() workloads.Knob {
 	k := workloads.EveryKnob("loss_read", "when the host thread reads the loss of training, four bytes with one wait: never (it is copied without a wait), every step, or every K steps", never, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, waitStages()
-	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: never, Waits: func(set gpuprof.Settings, _ map[string]float64) float64 {
-		if n := set.Every("loss_read"); n > 0 {
-			return 1 / float64(n)
-		}
-		return 0
-	}}}
+	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: never, Waits: workloads.CountWaits(func(k Settings) float64 { return workloads.CountPerStep(k.LossRead) })}}
 	k.Advice = lines{never: "total += loss.detach() in place of loss.item(); read it once per epoch"}
 	k.PyTorch = lines{never: "total += loss.detach()", "step": "total += loss.item()  # every step", workloads.AnyValue: "if step % %s == 0: print(loss.item())"}
 	return k
@@ -122,45 +145,38 @@ func waitStages() []string {
 	return []string{"sync", gpuprof.StageLaunch, gpuprof.StageGap, "collate", "backpressure"}
 }
 
-// waitsOnce returns a Waits function for a knob. The function returns one wait per training step if set[knob] == value,
-// but none if set[unless] == is.
-func waitsOnce(knob, value, unless, is string) func(gpuprof.Settings, map[string]float64) float64 {
-	return func(set gpuprof.Settings, _ map[string]float64) float64 {
-		if !Trains(set) || set[knob] != value || unless != "" && set[unless] == is {
+// waitsOnce returns a function for Answer.Waits: one wait per training step if reads(settings) is true, else none.
+func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]float64) float64 {
+	return workloads.CountWaits(func(k Settings) float64 {
+		if !k.Trains() || !reads(k) {
 			return 0
 		}
 		return 1
-	}
+	})
 }
 
-// Refuse returns an error for a training knob that has no effect with the other settings. batch is the name of the knob
-// that accumulate divides.
-func Refuse(set gpuprof.Settings, batch string) error {
-	usage := func(format string, args ...any) *gpuprof.Error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...)
-	}
-	if !Trains(set) {
-		for _, k := range Knobs() {
-			if !k.Model && set[k.Name] != k.Default {
-				return usage("setting %s=%s with pass=%s: only training has an optimizer step", k.Name, set[k.Name], set["pass"]).WithFix("use %s=%s, or pass=train", k.Name, k.Default)
+// Refuse returns an error for a training knob that has no effect with the other settings. set has the same settings by
+// name. batch is the name of the knob that accumulate divides, and n its value.
+func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
+	if !k.Trains() {
+		for _, v := range Knobs() {
+			if !v.Model && set[v.Name] != v.Default {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with pass=%s: only training has an optimizer step", v.Name, set[v.Name], k.Pass).WithFix("use %s=%s, or pass=train", v.Name, v.Default)
 			}
 		}
 		return nil
 	}
-	scaler, precision := set["scaler"], set["precision"]
 	switch {
-	case set.Int(batch)%set.Int("accumulate") != 0:
-		return usage("setting accumulate=%s with %s=%s: it does not divide the batch", set["accumulate"], batch, set[batch]).WithFix("use a divisor of %s", set[batch])
-	case scaler != ScalerOff && precision != "fp16":
-		return usage("setting scaler=%s with precision=%s: a scale that is a power of two changes no bit there", scaler, precision).WithFix("use scaler=off, or precision=fp16")
-	case scaler == ScalerOff && set["found_inf"] == OnHost:
-		return usage("setting found_inf=host with scaler=off: without a scale no step looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
+	case n%k.Accumulate != 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting accumulate=%d with %s=%d: it does not divide the batch", k.Accumulate, batch, n).WithFix("use a divisor of %d", n)
+	case k.Scaler != ScalerOff && k.Precision != "fp16":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting scaler=%s with precision=%s: a scale that is a power of two changes no bit there", k.Scaler, k.Precision).WithFix("use scaler=off, or precision=fp16")
+	case k.Scaler == ScalerOff && k.FoundInf == OnHost:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting found_inf=host with scaler=off: without a scale no step looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
 	}
-	if set.On("graph") {
-		for _, k := range []string{"found_inf", "clip_where"} {
-			if set[k] == OnHost {
-				return usage("setting %s=host with graph=on: the host thread cannot wait inside a captured graph", k).WithFix("use %s=device, or graph=off", k)
-			}
+	for _, v := range [][2]string{{"found_inf", k.FoundInf}, {"clip_where", k.ClipWhere}} {
+		if k.Graph && v[1] == OnHost {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=host with graph=on: the host thread cannot wait inside a captured graph", v[0]).WithFix("use %s=device, or graph=off", v[0])
 		}
 	}
 	return nil

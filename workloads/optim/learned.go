@@ -24,8 +24,8 @@ type Reference struct {
 const checkRate = 1e-3
 
 // NewReference returns a reference that starts with the given initial values of the parameters.
-func NewReference(drawn [][]float64, set gpuprof.Settings) *Reference {
-	r := &Reference{rate: min(set.Float("lr"), checkRate), clip: set.Float("clip")}
+func NewReference(drawn [][]float64, k Settings) *Reference {
+	r := &Reference{rate: min(k.Rate, checkRate), clip: k.Clip}
 	for _, p := range drawn {
 		r.P, r.before = append(r.P, slices.Clone(p)), append(r.before, make([]float64, len(p)))
 		r.m, r.v = append(r.m, make([]float64, len(p))), append(r.v, make([]float64, len(p)))

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
@@ -15,8 +14,7 @@ import (
 func followed(t *testing.T, noise float32, spoil func(before, after []float32)) (moments, update float64) {
 	t.Helper()
 	const n, parts = 1000, 2
-	set := gpuprof.Settings{"optimizer": "fused", "lr": "0.5", "clip": "1", "accumulate": "1", "scaler": "off", "zero": "overwrite",
-		"loss_read": "never", "clip_where": "device", "found_inf": "device"}
+	set := Settings{Pass: Train, Optimizer: Fused, Rate: 0.5, Clip: 1}
 	d := workloadtest.Host(t, host.Options{})
 	mem := op.Arena{Dev: d}
 	stream, err := d.NewStream("test")
@@ -120,7 +118,7 @@ func TestCancellingGradients(t *testing.T) {
 		least float64
 		most  float64
 	}{{[]float64{1, -0.9999}, 5e-8, 1e-7}, {[]float64{1e-4}, 9e-4, 2e-3}} {
-		ref := NewReference([][]float64{{0}}, gpuprof.Settings{"lr": "0.001", "clip": "10"})
+		ref := NewReference([][]float64{{0}}, Settings{Rate: 0.001, Clip: 10})
 		grads := ref.Gradients()
 		for _, part := range tt.parts {
 			ref.Term(0, grads[0], []float64{part}, 1)

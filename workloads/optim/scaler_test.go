@@ -14,7 +14,11 @@ import (
 func scaled(t *testing.T, d device.Device, s Scaler, host bool) (*lab, *Step) {
 	t.Helper()
 	l := newLab(t, d, &Adam{Impl: Fused, Rate: .01, Limit: 1e6, scaler: s}, [][]float32{{1}, {2, 3}}, [][]float32{{1}, {1, 1}})
-	return l, &Step{adam: *l.adam, mem: l.mem, foundRead: host, micro: 1}
+	k := Settings{Scaler: s.Mode}
+	if host {
+		k.FoundInf = OnHost
+	}
+	return l, &Step{k: k, adam: *l.adam, mem: l.mem}
 }
 
 // end makes the end of a step as a workload does, and says how many launches it left out.

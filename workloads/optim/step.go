@@ -18,46 +18,36 @@ type Param struct {
 // Step is the end of a training step: it holds the gradients of all parameters, clips them and runs Adam. It also
 // provides the launches that prepare the gradients at the beginning of the step.
 type Step struct {
+	k      Settings
 	adam   Adam
 	mem    *op.Arena
 	params []Param
 	grads  []device.Buffer
-
-	micro     int  // number of micro-batches per step
-	lossEvery int  // steps between two reads of the loss, 0: never read
-	normRead  bool // the host reads the norm
-	foundRead bool
-	fills     bool
-	found     bool // the host has read that a gradient of this step is not finite
+	found  bool // the host has read that a gradient of this step is not finite
 }
 
 // StepOf makes a Step from the knobs.
-func StepOf(set gpuprof.Settings) Step {
-	s := Step{
-		adam:  Adam{Impl: set["optimizer"], Rate: set.Float("lr"), Limit: set.Float("clip")},
-		micro: max(1, set.Int("accumulate")), lossEvery: set.Every("loss_read"), normRead: set["clip_where"] == OnHost, fills: set["zero"] == ZeroFill,
-	}
-	s.adam.scaler = Scaler{Mode: set["scaler"], Growth: growAfter, Weight: 1 / float32(s.micro)}
-	s.foundRead = s.adam.scaler.isOn() && set["found_inf"] == OnHost
-	return s
+func StepOf(k Settings) Step {
+	scaler := Scaler{Mode: k.Scaler, Growth: growAfter, Weight: 1 / float32(k.Micro())}
+	return Step{k: k, adam: Adam{Impl: k.Optimizer, Rate: k.Rate, Limit: k.Clip, scaler: scaler}}
 }
 
 // Micro returns the number of micro-batches per step.
-func (s *Step) Micro() int { return s.micro }
+func (s *Step) Micro() int { return s.k.Micro() }
 
 // Adds reports whether micro-batch number micro adds its gradients to existing ones instead of overwriting them.
-func (s *Step) Adds(micro int) bool { return s.fills || micro > 0 }
+func (s *Step) Adds(micro int) bool { return s.k.Zero == ZeroFill || micro > 0 }
 
 // Scales reports whether the loss is scaled. Then a loss that is not finite does not end the run; its step is skipped.
 func (s *Step) Scales() bool { return s.adam.scaler.isOn() }
 
 // ReadsLoss reports whether the host waits for the loss of step i.
-func (s *Step) ReadsLoss(i int) bool { return s.lossEvery > 0 && (i+1)%s.lossEvery == 0 }
+func (s *Step) ReadsLoss(i int) bool { return s.k.LossRead > 0 && (i+1)%s.k.LossRead == 0 }
 
 // Reads returns an upper bound of the number of times per step that the host waits for a value.
 func (s *Step) Reads() int {
 	n := 0
-	for _, is := range []bool{s.normRead, s.foundRead, s.lossEvery > 0} {
+	for _, is := range []bool{s.k.readsNorm(), s.k.readsFound(), s.k.LossRead > 0} {
 		if is {
 			n++
 		}
@@ -133,17 +123,17 @@ func (s *Step) Bind() (parts []Part, err error) {
 	n := s.adam.countValues()
 	norm, err := s.adam.normLaunches()
 	found := 0
-	if s.foundRead {
+	if s.k.readsFound() {
 		found = stateFound
 	}
-	if s.normRead {
+	if s.k.readsNorm() {
 		bind(Part{Clips: true, First: true, reads: stateNorm}, "the norm of gradients", op.Moved(2*n, n, 1), norm)
 		bind(Part{Clips: true, Last: true, reads: found}, "clipping", op.Moved(n, n, n), s.adam.clipLaunches())
 	} else {
 		bind(Part{Clips: true, First: true, Last: true, reads: found}, "clipping", op.Moved(3*n, n, n), append(norm, s.adam.clipLaunches()...))
 	}
 	least := op.Moved(12*n, 4*n, 3*n)
-	if s.foundRead {
+	if s.k.readsFound() {
 		bind(Part{First: true, skips: true}, "the optimizer", least, s.adam.stepLaunches())
 		bind(Part{Last: true}, "the loss scale", op.Moved(3, 3, 5), s.adam.updateLaunches())
 		return parts, err
@@ -171,7 +161,7 @@ func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, err
 // Zeros returns the launches that fill all gradients with zeros. There are none if the first micro-batch overwrites the
 // gradients.
 func (s *Step) Zeros() (all []op.Launch) {
-	if !s.fills {
+	if !s.Adds(0) {
 		return nil
 	}
 	for _, t := range s.adam.all {
@@ -189,7 +179,7 @@ type Cotangent struct {
 // Scaled returns the launches that multiply the first cotangents of a backward pass by the loss scale and the weight of
 // a micro-batch. There are none if both are 1.
 func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
-	if !s.adam.scaler.isOn() && s.micro == 1 {
+	if !s.adam.scaler.isOn() && s.Micro() == 1 {
 		return nil
 	}
 	for _, c := range all {

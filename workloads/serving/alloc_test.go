@@ -31,7 +31,7 @@ func TestStepAllocates(t *testing.T) {
 			step()
 		}
 		if n := testing.AllocsPerRun(200, step); n > 0 {
-			t.Errorf("a step of network=%s allocates %g times", s.set["network"], n)
+			t.Errorf("a step of network=%s allocates %g times", s.k.Network, n)
 		}
 	}
 }

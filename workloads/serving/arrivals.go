@@ -12,11 +12,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// traceOf returns the file that holds the arrival times, or false if the settings name no file.
-func traceOf(set gpuprof.Settings) (string, bool) {
-	return strings.CutPrefix(set["arrivals"], arriveTrace)
-}
-
 // readTrace reads the arrival times of the requests from a file, as offsets from the start of the load.
 func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	text, err := outside.ReadAll(ctx, file)
@@ -28,15 +23,15 @@ func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 
 // refuseArrivals refuses a file that is no schedule and an address at which the process cannot listen, before any
 // step is measured: the load after the steps would fail on either.
-func refuseArrivals(set gpuprof.Settings) error {
-	if file, is := traceOf(set); is {
+func refuseArrivals(k settings) error {
+	if file, is := strings.CutPrefix(k.Arrivals, arriveTrace); is {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {
 			return nil // only the session reads a pipe: it can be read once
 		}
 		_, err := readTrace(context.Background(), file) // does not block: a regular file has no writer to wait for
 		return err
 	}
-	address, is := addressOf(set)
+	address, is := strings.CutPrefix(k.Arrivals, arriveHTTP)
 	if !is {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 	if err != nil {
 		return nil, err
 	}
-	o := &front{net: s.net, rng: rand.New(rand.NewPCG(s.seed, 0x6f757473696465))}
+	o := &front{net: s.net, rng: rand.New(rand.NewPCG(s.k.Seed, 0x6f757473696465))}
 	service, world := s.newService(p, &runner{s: s, front: o})
 	o.callers = &traffic.Callers{Queue: service.Queue}
 	service.Sender = o.callers

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -40,6 +42,38 @@ const (
 	usualLoad   = 0.7
 	longestS    = 60 // longest time of a batch's parts, s
 )
+
+// settings are the knobs of a run. Load and Rate are 0 for auto.
+type settings struct {
+	resnet.Options
+	BlocksText string           `knob:"blocks"`
+	Network    string           `knob:"network"`
+	Arrivals   string           `knob:"arrivals"`
+	Load       float64          `knob:"load"`
+	Rate       float64          `knob:"rate"`
+	CV         float64          `knob:"cv"`
+	SLO        float64          `knob:"slo"`
+	Tau        float64          `knob:"tau"`
+	Alpha      float64          `knob:"alpha"`
+	MaxDelay   float64          `knob:"max_delay"`
+	BestSplit  bool             `knob:"split=best"`
+	Pad        bool             `knob:"pad"`
+	Queue      int              `knob:"queue"`
+	Overload   traffic.Overload `knob:"overload"`
+	Streams    string           `knob:"streams"`
+	Pinned     bool             `knob:"pinned"`
+	Graph      bool             `knob:"graph"`
+	Warm       bool             `knob:"warm"`
+	Autotune   bool             `knob:"autotune"`
+	Threads    int              `knob:"threads"`
+}
+
+func readSettings(set gpuprof.Settings, seed uint64) (k settings, err error) {
+	k = workloads.Read[settings](set)
+	k.Seed = seed
+	k.Blocks, err = resnet.ParseBlocks(k.BlocksText)
+	return k, err
+}
 
 // Knobs implements workloads.Workload.
 func (Workload) Knobs() []workloads.Knob {
@@ -77,9 +111,10 @@ func secondsKnob(name, doc, def string, lo, hi float64) workloads.Knob {
 	return numberOf("a number of seconds", " s", name, doc, def, lo, hi)
 }
 
+func plainText(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
 func numberOf(what, unit, name, doc, def string, lo, hi float64) workloads.Knob {
-	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	span := plain(lo) + " to " + plain(hi)
+	span := plainText(lo) + " to " + plainText(hi)
 	return workloads.Knob{Name: name, Doc: doc, Default: def, Accept: what + " from " + span, Parse: func(s string) (string, error) {
 		v, err := strconv.ParseFloat(s, 64)
 		switch {
@@ -88,7 +123,7 @@ func numberOf(what, unit, name, doc, def string, lo, hi float64) workloads.Knob 
 		case v < lo || v > hi:
 			return "", fmt.Errorf("is outside %s%s", span, unit)
 		}
-		return plain(v), nil // the spelling of the defaults: 0.00005, not 5e-05
+		return plainText(v), nil // the spelling of the defaults: 0.00005, not 5e-05
 	}}
 }
 
@@ -132,11 +167,6 @@ func httpText(address string) (string, error) {
 		host = loopback
 	}
 	return arriveHTTP + net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
-}
-
-// addressOf returns the address at which the service listens, or false if the program itself makes the requests.
-func addressOf(set gpuprof.Settings) (string, bool) {
-	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
 
 func tauKnob() workloads.Knob {
@@ -248,9 +278,9 @@ func warmKnob() workloads.Knob {
 	return k
 }
 
-// clientsOf returns the number of clients in a closed loop, or 0 if requests follow a schedule.
-func clientsOf(set gpuprof.Settings) int {
-	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
+// countClients returns the number of clients in a closed loop, or 0 if requests follow a schedule.
+func (k settings) countClients() int {
+	n, closed := strings.CutPrefix(k.Arrivals, arriveClosed)
 	if !closed {
 		return 0
 	}
@@ -258,41 +288,41 @@ func clientsOf(set gpuprof.Settings) int {
 	return clients
 }
 
-// refuseSettings refuses combinations of settings with which no service can run.
-func refuseSettings(info device.Info, set gpuprof.Settings) error {
-	if err := refuseLoad(set); err != nil {
-		return err
+// Refuse implements workloads.Workload. It refuses combinations of settings with which no service can run.
+func (Workload) Refuse(info device.Info, set gpuprof.Settings) error {
+	k, err := readSettings(set, 0)
+	if err == nil {
+		err = cmp.Or(refuseLoad(k), refuseNetwork(info, k, set))
 	}
-	if set.On("graph") && !set.On("pad") {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with pad=off: a graph holds one size of batch, and batches have any").WithFix("use pad=on too, or graph=off")
+	if err == nil {
+		err = refuseArrivals(k)
 	}
-	if err := refuseNetwork(info, set); err != nil {
-		return err
-	}
-	return refuseArrivals(set)
+	return err
 }
 
-func refuseLoad(set gpuprof.Settings) error {
-	open := set["arrivals"] == arriveGamma
-	clients := clientsOf(set)
-	_, outside := addressOf(set)
+func refuseLoad(k settings) error {
+	open := k.Arrivals == arriveGamma
+	clients := k.countClients()
+	_, outside := strings.CutPrefix(k.Arrivals, arriveHTTP)
 	switch {
-	case set["load"] != auto && set["rate"] != auto:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", set["load"], set["rate"]).WithFix("give one of them")
-	case !open && (set["load"] != auto || set["rate"] != auto):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with load or rate: these arrivals have a rate of their own", set["arrivals"]).WithFix("leave load and rate at auto")
-	case clients > 0 && (set["overload"] != string(traffic.RefuseNew) || set.Int("queue") > 0 && set.Int("queue") < clients):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: callers that wait for answers are not refused", set["arrivals"], set["queue"], set["overload"]).
+	case k.Load > 0 && k.Rate > 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", plainText(k.Load), plainText(k.Rate)).WithFix("give one of them")
+	case !open && k.Load+k.Rate > 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with load or rate: these arrivals have a rate of their own", k.Arrivals).WithFix("leave load and rate at auto")
+	case clients > 0 && (k.Overload != traffic.RefuseNew || k.Queue > 0 && k.Queue < clients):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%d and overload=%s: callers that wait for answers are not refused", k.Arrivals, k.Queue, k.Overload).
 			WithFix("leave overload at refuse-new, and give the queue a place for every caller")
-	case outside && set.Int("queue") == 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=0: what callers from outside send has to be bounded", set["arrivals"]).WithFix("give --set queue=1024")
-	case outside && set["overload"] == string(traffic.Block):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with overload=block: callers from outside cannot be made to wait", set["arrivals"]).WithFix("use overload=refuse-new, refuse-old or deadline")
-	case set.Int("queue") > 0 && set.Int("queue") < set.Int("max_batch") && set.Float("max_delay") > 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting queue=%s with max_batch=%s and max_delay=%s: the queue is full before a batch is, so that every batch waits its whole delay", set["queue"], set["max_batch"], set["max_delay"]).
+	case outside && k.Queue == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=0: what callers from outside send has to be bounded", k.Arrivals).WithFix("give --set queue=1024")
+	case outside && k.Overload == traffic.Block:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with overload=block: callers from outside cannot be made to wait", k.Arrivals).WithFix("use overload=refuse-new, refuse-old or deadline")
+	case k.Queue > 0 && k.Queue < k.MaxBatch && k.MaxDelay > 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting queue=%d with max_batch=%d and max_delay=%s: the queue is full before a batch is, so that every batch waits its whole delay", k.Queue, k.MaxBatch, plainText(k.MaxDelay)).
 			WithFix("give the queue a place for every request of a batch, or leave max_delay at 0")
-	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
+	case k.Load >= 1 && k.Queue == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", plainText(k.Load)).WithFix("give --set queue=1024, or a load below 1")
+	case k.Graph && !k.Pad:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with pad=off: a graph holds one size of batch, and batches have any").WithFix("use pad=on too, or graph=off")
 	}
 	return nil
 }

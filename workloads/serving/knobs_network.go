@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -16,8 +17,6 @@ const (
 	networkResidual  = "residual"
 	networkSynthetic = "synthetic"
 )
-
-func isSynthetic(set gpuprof.Settings) bool { return set["network"] == networkSynthetic }
 
 // shapeOf returns the values of the knobs that select the shape s.
 func shapeOf(s resnet.Shape) gpuprof.Settings {
@@ -116,56 +115,44 @@ func precisionKnob() workloads.Knob {
 }
 
 // refuseNetwork refuses impossible networks, and knobs that the chosen network ignores.
-func refuseNetwork(info device.Info, set gpuprof.Settings) error {
-	if !isSynthetic(set) {
-		if err := refuseUnused(set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
-			return err
-		}
-		o, err := optionsOf(set, 0)
-		if err != nil {
-			return err
-		}
-		if err := workloads.RefuseThreads(info, set); err != nil {
-			return err
-		}
-		if err := refuseMethod(info, set, o); err != nil {
-			return err
-		}
-		return o.Refuse(info)
+func refuseNetwork(info device.Info, k settings, set gpuprof.Settings) error {
+	if k.Network != networkSynthetic {
+		return cmp.Or(refuseUnused(k, set, []workloads.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"),
+			workloads.RefuseThreads(info, k.Threads), refuseMethod(info, k), k.Refuse(info))
 	}
-	if set["tau"] == "0" && set["alpha"] == "0" {
+	if k.Tau == 0 && k.Alpha == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
 	}
-	return refuseUnused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
+	return refuseUnused(k, set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
 }
 
 // refuseMethod refuses implementations that exclude each other.
-func refuseMethod(info device.Info, set gpuprof.Settings, o resnet.Options) error {
+func refuseMethod(info device.Info, k settings) error {
 	switch {
-	case !set.On("autotune"):
-	case set["impl"] != resnet.Auto && set["impl"] != resnet.Implicit:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=%s: the search takes the way of each convolution", set["impl"]).WithFix("leave impl out, or use autotune=off")
-	case set["warm"] == "off":
+	case !k.Autotune:
+	case k.Impl != resnet.Auto && k.Impl != resnet.Implicit:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=%s: the search takes the way of each convolution", k.Impl).WithFix("leave impl out, or use autotune=off")
+	case !k.Warm:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with warm=off: the search runs every kernel before the first request").WithFix("use one of the two")
 	}
-	if !set.On("graph") || set["streams"] != streamsNew || set["library"] == "off" {
+	if !k.Graph || k.Streams != streamsNew || k.Library == "off" {
 		return nil
 	}
 	const text, fix = "setting graph=on with streams=new and impl=%s: %s replays a graph on the stream of its capture alone", "use streams=own or shared, or library=off"
-	switch tunes, by := set.On("autotune"), o.By(info); {
+	switch tunes, by := k.Autotune, k.By(info); {
 	case info.Facts["cudnn"] != "" && (tunes || by == resnet.CuDNN):
-		return gpuprof.Errorf(gpuprof.ErrUsage, text, set["impl"], "cuDNN").WithFix("%s", fix)
+		return gpuprof.Errorf(gpuprof.ErrUsage, text, k.Impl, "cuDNN").WithFix("%s", fix)
 	case info.Facts["cublas"] != "" && (tunes || by == resnet.Im2col):
-		return gpuprof.Errorf(gpuprof.ErrUsage, text, set["impl"], "cuBLAS").WithFix("%s", fix)
+		return gpuprof.Errorf(gpuprof.ErrUsage, text, k.Impl, "cuBLAS").WithFix("%s", fix)
 	}
 	return nil
 }
 
 // refuseUnused refuses those of the knobs that the user changed, because they have no effect on the chosen network.
-func refuseUnused(set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
-	for _, k := range knobs {
-		if v := set[k.Name]; v != k.Default {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", k.Name, v, set["network"]).WithFix("%s", fix)
+func refuseUnused(k settings, set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
+	for _, v := range knobs {
+		if set[v.Name] != v.Default {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", v.Name, set[v.Name], k.Network).WithFix("%s", fix)
 		}
 	}
 	return nil

@@ -36,36 +36,23 @@ type residual struct {
 	limit  [resnet.Period]float64   // largest allowed distance of an image's answer from alone
 }
 
-func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
-	blocks, err := resnet.ParseBlocks(set["blocks"])
-	return resnet.Options{
-		Shape: resnet.Shape{Source: set.Int("source"), Image: set.Int("image"), Width: set.Int("width"), Blocks: blocks, Classes: set.Int("classes")},
-		Impl:  set["impl"], Layout: set["layout"], BN: set["bn"], Precision: set["precision"], Preprocess: set["preprocess"], Library: set["library"],
-		MaxBatch: set.Int("max_batch"), Slots: set.Int("depth"), Seed: seed,
-	}, err
-}
-
-func newResidual(ctx context.Context, d device.Device, s device.Stream, c workloads.Config) (network, error) {
-	opt, err := optionsOf(c.Knobs, c.Seed)
-	if err != nil {
-		return nil, err
-	}
-	most := opt
-	if c.Knobs.On("autotune") {
+func newResidual(ctx context.Context, d device.Device, s device.Stream, k settings) (_ network, err error) {
+	most := k.Options
+	if k.Autotune {
 		most.Impl = resnet.Im2col // of the implementations tried, im2col takes the most memory
 	}
 	if err := fitsHost(d, most); err != nil {
 		return nil, err
 	}
-	n := &residual{opt: opt}
-	if c.Knobs.On("autotune") {
+	n := &residual{opt: k.Options}
+	if k.Autotune {
 		began := time.Now()
-		if n.tuned, err = resnet.Tune(ctx, d, s, opt); err != nil {
+		if n.tuned, err = resnet.Tune(ctx, d, s, k.Options); err != nil {
 			return nil, err
 		}
 		n.tuneS, n.opt.Ways = time.Since(began).Seconds(), n.tuned.Ways
 	}
-	if err := n.open(ctx, d, s, c.Knobs["warm"] != "off"); err != nil {
+	if err := n.open(ctx, d, s, k.Warm); err != nil {
 		return nil, err
 	}
 	groups := n.net.Groups()

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,15 +103,15 @@ func (s *session) drainSlots() error {
 
 // plan is a load before it is served.
 type plan struct {
-	rate           float64 // requests per second; 0 in a closed loop
-	warm, stretch  time.Duration
-	relax          time.Duration // relaxation time of the queue
-	times          []time.Duration
-	clients        int
-	throughput     float64
-	waits, from    string
-	outside        *loadtest.Outside // figures of callers from outside
-	arrivals, rule string
+	rate          float64 // requests per second; 0 in a closed loop
+	warm, stretch time.Duration
+	relax         time.Duration // relaxation time of the queue
+	times         []time.Duration
+	clients       int
+	throughput    float64
+	waits, from   string
+	outside       *loadtest.Outside // figures of callers from outside
+	arrivals      string
 }
 
 // Serve implements workloads.Server.
@@ -121,14 +122,14 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
-	if clientsOf(s.set) > 0 { // the second half is for requests on a schedule
+	if s.k.countClients() > 0 { // the second half is for requests on a schedule
 		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
 	}
 	p, err := s.planLoad(l)
 	if err != nil {
 		return nil, err
 	}
-	if address, is := addressOf(s.set); is {
+	if address, is := strings.CutPrefix(s.k.Arrivals, arriveHTTP); is {
 		return s.serveOutside(ctx, l, p, address)
 	}
 	out, err := s.serveLoad(ctx, l, p)
@@ -174,7 +175,7 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *load
 	if rate == 0 { // the closed loop answered nothing
 		return nil, nil
 	}
-	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: arriveGamma, rule: s.set["overload"], rate: rate}
+	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: arriveGamma, rate: rate}
 	s.drawSchedule(p, l)
 	out, err := s.serveLoad(ctx, l, p)
 	return out.AsOnSchedule(), err
@@ -182,12 +183,12 @@ func (s *session) onSchedule(ctx context.Context, l workloads.Load, closed *load
 
 // newService makes the service loop that serves a plan in real time, with its clock.
 func (s *session) newService(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
-	slo := seconds(s.set.Float("slo"))
-	books := traffic.NewAccount(s.maxBatch, slo, p.waits == loadtest.WaitsRoom)
-	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
+	slo := seconds(s.k.SLO)
+	books := traffic.NewAccount(s.k.MaxBatch, slo, p.waits == loadtest.WaitsRoom)
+	q := traffic.NewQueue(s.k.Queue, s.k.Overload, books)
 	world := &traffic.Real{Queue: q, Runner: run}
 	return &traffic.Service{World: world, Queue: q, Runner: run, Depth: len(s.slots), Books: books,
-		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}, world
+		Batcher: traffic.Batcher{MaxBatch: s.k.MaxBatch, MaxDelay: seconds(s.k.MaxDelay), Split: s.split, Rule: s.k.Overload, SLO: slo, Alone: s.times[1]}}, world
 }
 
 func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()) {
@@ -216,15 +217,15 @@ func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)
 
 // planLoad chooses the arrivals, the rate and the lengths of a load from the settings.
 func (s *session) planLoad(l workloads.Load) (*plan, error) {
-	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
-	if p.rule == string(traffic.Block) {
+	p := &plan{throughput: l.Throughput, from: loadtest.FromSchedule, arrivals: s.k.Arrivals}
+	if s.k.Overload == traffic.Block {
 		p.waits = loadtest.WaitsRoom
 	}
-	if _, is := addressOf(s.set); is { // the arrival times are unknown in advance
+	if _, is := strings.CutPrefix(s.k.Arrivals, arriveHTTP); is { // the arrival times are unknown in advance
 		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}
-	if p.clients = clientsOf(s.set); p.clients > 0 {
+	if p.clients = s.k.countClients(); p.clients > 0 {
 		p.from, p.waits = loadtest.FromSend, loadtest.WaitsAnswer
 		s.setLengths(p, l, latency.Settled)
 		return p, nil
@@ -233,17 +234,8 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 		s.planTrace(p)
 		return p, nil
 	}
-	switch rate := s.set["rate"]; {
-	case l.Rate > 0:
-		p.rate = l.Rate
-	case rate != auto:
-		p.rate = s.set.Float("rate")
-	default:
-		share := usualLoad
-		if s.set["load"] != auto {
-			share = s.set.Float("load")
-		}
-		p.rate = roundRate(share * l.Throughput)
+	if p.rate = cmp.Or(l.Rate, s.k.Rate); p.rate == 0 {
+		p.rate = roundRate(cmp.Or(s.k.Load, usualLoad) * l.Throughput)
 	}
 	if !(p.rate > 0) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "making a load of a share of the throughput: the throughput is unknown").WithFix("give --set rate=REQUESTS_PER_SECOND")
@@ -262,7 +254,7 @@ func roundRate(rate float64) float64 {
 func (s *session) drawSchedule(p *plan, l workloads.Load) {
 	s.setLengths(p, l, p.rate/l.Throughput)
 	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
-	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
+	p.times = traffic.Draw(max(n, 1), p.rate, s.k.CV, s.k.Seed)
 }
 
 // setLengths sets the durations of the warm-up and of the measured window for a utilisation rho.
@@ -314,10 +306,10 @@ func (s *session) result(p *plan, books *traffic.Account, sent int64) (*loadtest
 	served.FirstS = s.first.Seconds()
 	served.Outside = p.outside
 	out := &loadtest.Requests{
-		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
+		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.k.SLO,
 		From: p.from, Waits: p.waits, Processes: []loadtest.Served{served},
 	}
-	if err := latency.Summarise(out, s.seed); err != nil {
+	if err := latency.Summarise(out, s.k.Seed); err != nil {
 		return nil, err
 	}
 	if faults := books.Faults(sent); len(faults) > 0 {

@@ -47,11 +47,6 @@ func (Workload) Presets() []workloads.Preset {
 // Stages implements workloads.Workload.
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
-// Refuse implements workloads.Workload.
-func (Workload) Refuse(info device.Info, set gpuprof.Settings) error {
-	return refuseSettings(info, set)
-}
-
 // Open implements workloads.Workload.
 func (Workload) Open(ctx context.Context, d device.Device, c workloads.Config) (workloads.Session, error) {
 	s, err := open(ctx, d, c)

@@ -37,8 +37,8 @@ func onHost(t testing.TB, set ...string) *session {
 // fast makes batches that take some microseconds.
 func fast(set ...string) []string { return append([]string{"tau=0.00001", "alpha=0.000001"}, set...) }
 
-// settings are ways to make, move and answer a batch.
-var settings = [][]string{
+// combinations are ways to make, move and answer a batch.
+var combinations = [][]string{
 	{}, {"max_batch=1"}, {"max_batch=7", "depth=3"}, {"max_batch=6", "split=best"}, {"max_batch=6", "split=best", "pad=on"}, {"max_batch=5", "pad=on"},
 	{"streams=shared"}, {"streams=new", "depth=1"}, {"pinned=off"}, {"overload=deadline"}, {"async_copy=off"}, {"sync=step", "streams=new"}, {"sync=every:3"},
 	{"max_batch=3", "item_reads=4"}, {"max_batch=6", "graph=on", "pad=on"}, {"max_batch=5", "graph=on", "pad=on", "streams=new", "split=best"}, {"warm=off"},
@@ -78,7 +78,7 @@ func passes(t *testing.T, s *session) {
 
 // Every setting passes the check of every stage, and answers each step's requests.
 func TestChecksPass(t *testing.T) {
-	for _, set := range settings {
+	for _, set := range combinations {
 		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, onHost(t, fast(set...)...)) })
 	}
 }
@@ -86,7 +86,7 @@ func TestChecksPass(t *testing.T) {
 // The same on the simulated CUDA device.
 func TestOnCUDA(t *testing.T) {
 	d := workloadtest.Simulated(t, false)
-	for _, set := range settings {
+	for _, set := range combinations {
 		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, openOn(t, d, "synthetic", fast(set...)...)) })
 	}
 }
@@ -291,4 +291,11 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %s", given, got, err, want)
 		}
 	}
+}
+
+func TestSettingsAreKnobs(t *testing.T) {
+	workloadtest.ReadsKnobs[struct {
+		settings
+		loop.Pace
+	}](t, Workload{})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -18,8 +19,7 @@ import (
 // session is the opened workload: everything is allocated.
 type session struct {
 	dev   device.Device
-	set   gpuprof.Settings
-	seed  uint64
+	k     settings
 	net   network
 	mem   op.Arena
 	slots []slot
@@ -30,18 +30,16 @@ type session struct {
 	graphs  graphs
 	first   time.Duration // latency of the first request, in a batch of one
 
-	maxBatch int
-	sizes    []int // batch sizes that may run with pad=on or split=best
-	pad      bool
-	split    *traffic.Splitter
-	times    map[int]time.Duration // measured time of a batch by size; nil where not measured
-	batch    int                   // requests per step
-	stages   []gpuprof.Stage
-	index    [stageCount]int // index of each stage in stages; -1 if absent
-	ready    []byte          // prepared requests of the batch being assembled
-	slowest  time.Duration   // longest time for reading an outside request; 0 is the default
-	wrong    int             // number of answers in steps that belong to another request
-	trace    []time.Duration // schedule of the trace file, or nil
+	sizes   []int // batch sizes that may run with pad=on or split=best
+	split   *traffic.Splitter
+	times   map[int]time.Duration // measured time of a batch by size; nil where not measured
+	batch   int                   // requests per step
+	stages  []gpuprof.Stage
+	index   [stageCount]int // index of each stage in stages; -1 if absent
+	ready   []byte          // prepared requests of the batch being assembled
+	slowest time.Duration   // longest time for reading an outside request; 0 is the default
+	wrong   int             // number of answers in steps that belong to another request
+	trace   []time.Duration // schedule of the trace file, or nil
 }
 
 type slot struct {
@@ -56,45 +54,46 @@ type slot struct {
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
-	s := &session{
-		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
-		slots: make([]slot, c.Knobs.Int("depth")), pace: loop.PaceOf(c.Knobs),
+	k, err := readSettings(c.Knobs, c.Seed)
+	if err != nil {
+		return nil, err
 	}
-	s.sizes = traffic.Sizes(s.maxBatch)
-	var err error
-	if file, is := traceOf(s.set); is {
+	s := &session{
+		dev: d, k: k, mem: op.Arena{Dev: d}, slots: make([]slot, k.Slots), pace: workloads.Read[loop.Pace](c.Knobs), sizes: traffic.Sizes(k.MaxBatch),
+	}
+	if file, is := strings.CutPrefix(s.k.Arrivals, arriveTrace); is {
 		s.trace, err = readTrace(ctx, file)
 	}
 	if err == nil {
-		err = s.allocate(ctx, c)
+		err = s.allocate(ctx)
 	}
 	if err == nil {
 		err = s.firstRequest(ctx)
 	}
-	if err == nil && (s.set["split"] == splitBest || s.set["overload"] == string(traffic.Deadline)) {
+	if err == nil && (s.k.BestSplit || s.k.Overload == traffic.Deadline) {
 		err = s.timeSizes(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.batch = s.maxBatch
-	if s.set["split"] == splitBest {
-		s.split = traffic.NewSplitter(s.times, s.pad)
+	s.batch = s.k.MaxBatch
+	if s.k.BestSplit {
+		s.split = traffic.NewSplitter(s.times, s.k.Pad)
 		s.batch = min(s.batch, s.split.First(s.batch))
 	}
 	s.describeStages()
 	return s, nil
 }
 
-func (s *session) allocate(ctx context.Context, c workloads.Config) error {
-	err := loop.LimitThreads(s.dev, s.set)
+func (s *session) allocate(ctx context.Context) error {
+	err := s.pace.LimitThreads(s.dev)
 	if err != nil {
 		return err
 	}
 	if s.main, err = s.dev.NewStream("main"); err != nil {
 		return err
 	}
-	switch s.set["streams"] {
+	switch s.k.Streams {
 	case streamsShared:
 		s.compute = s.main
 	case streamsOwn:
@@ -103,10 +102,10 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 		}
 	}
 	s.pace.Compute, s.pace.Copies = s.main, s.main
-	if isSynthetic(s.set) {
-		s.net, err = newSynthetic(s.dev, c)
+	if s.k.Network == networkSynthetic {
+		s.net, err = newSynthetic(s.dev, s.k)
 	} else {
-		s.net, err = newResidual(ctx, s.dev, s.main, c)
+		s.net, err = newResidual(ctx, s.dev, s.main, s.k)
 	}
 	if err != nil {
 		return err
@@ -115,21 +114,21 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, device.Pageable)
 	}
 	place := device.Pinned
-	if !s.set.On("pinned") {
+	if !s.k.Pinned {
 		place = device.Pageable
 	}
 	if s.net.hostPrepares() {
-		s.ready = make([]byte, s.net.requestBytes()*s.maxBatch)
+		s.ready = make([]byte, s.net.requestBytes()*s.k.MaxBatch)
 	}
 	for i := range s.slots {
 		l := &s.slots[i]
 		l.at = i
-		l.in = s.mem.Bytes("the requests of a batch", s.net.requestBytes()*s.maxBatch, place)
-		l.out = s.mem.Bytes("the answers of a batch", s.net.answerBytes()*s.maxBatch, place)
+		l.in = s.mem.Bytes("the requests of a batch", s.net.requestBytes()*s.k.MaxBatch, place)
+		l.out = s.mem.Bytes("the answers of a batch", s.net.answerBytes()*s.k.MaxBatch, place)
 		if s.mem.Err != nil {
 			return s.mem.Err
 		}
-		l.ids = make([]int64, 0, s.maxBatch)
+		l.ids = make([]int64, 0, s.k.MaxBatch)
 		for _, e := range []*device.Event{&l.ready, &l.ran, &l.end} {
 			if *e, err = s.dev.NewEvent(); err != nil {
 				return err
@@ -142,13 +141,13 @@ func (s *session) allocate(ctx context.Context, c workloads.Config) error {
 // firstRequest answers the first request in a batch of one and records its latency. With warm=off nothing has run
 // before. The latency then includes the time for loading kernels, which was measured when the network was opened.
 func (s *session) firstRequest(ctx context.Context) error {
-	warm := s.set["warm"] != "off"
+	warm := s.k.Warm
 	if warm { // also before a capture, during which a library may not load kernels
 		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
 	}
-	if s.set.On("graph") {
+	if s.k.Graph {
 		if err := s.captureGraphs(ctx); err != nil {
 			return err
 		}
@@ -229,7 +228,7 @@ func (s *session) Input() map[string]any {
 		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
 	}
 	maps.Copy(in, s.net.facts())
-	if s.set["split"] == splitBest {
+	if s.k.BestSplit {
 		for b, t := range s.times {
 			in[fmt.Sprintf("batch_%d_s", b)] = t.Seconds()
 		}

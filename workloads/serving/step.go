@@ -81,7 +81,7 @@ func (s *session) Alone() ([]gpuprof.Stage, float64) {
 }
 
 func (s *session) paddedSize(b int) int {
-	if s.pad {
+	if s.k.Pad {
 		return traffic.Padded(s.sizes, b)
 	}
 	return b

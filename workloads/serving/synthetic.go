@@ -58,12 +58,12 @@ type syntheticSlot struct {
 // wordBytes is the size of a request and of an answer: one float32.
 const wordBytes = 4
 
-func newSynthetic(d device.Device, c workloads.Config) (network, error) {
+func newSynthetic(d device.Device, k settings) (network, error) {
 	s := &synthetic{
-		tau: c.Knobs.Float("tau"), alpha: c.Knobs.Float("alpha"), mem: op.Arena{Dev: d},
-		slots: make([]syntheticSlot, c.Knobs.Int("depth")),
+		tau: k.Tau, alpha: k.Alpha, mem: op.Arena{Dev: d},
+		slots: make([]syntheticSlot, k.Slots),
 	}
-	rng := rand.New(rand.NewPCG(c.Seed, 0x73657276696e67))
+	rng := rand.New(rand.NewPCG(k.Seed, 0x73657276696e67))
 	for i := range s.inputs {
 		s.inputs[i] = float32(rng.IntN(1<<20)+1) / (1 << 20)
 	}
@@ -74,7 +74,7 @@ func newSynthetic(d device.Device, c workloads.Config) (network, error) {
 	}
 	s.loaded = time.Since(began)
 	for i := range s.slots {
-		l, n := &s.slots[i], wordBytes*c.Knobs.Int("max_batch")
+		l, n := &s.slots[i], wordBytes*k.MaxBatch
 		l.in, l.out = s.mem.Bytes("the requests on the device", n, device.OnDevice), s.mem.Bytes("the answers on the device", n, device.OnDevice)
 		if s.mem.Err != nil {
 			return nil, errors.Join(s.mem.Err, s.mem.Free())

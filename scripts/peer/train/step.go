@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"math"
-	"strconv"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -36,8 +34,7 @@ func (n *network) open(dev device.Device, layout op.Layout) (t *trainer, err err
 		return nil, err
 	}
 	n.linear.Layout, n.gate.Layout = layout, layout
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	t.step = optim.StepOf(gpuprof.Settings{"optimizer": optim.Fused, "lr": number(n.Rate), "clip": number(n.Clip)})
+	t.step = optim.StepOf(optim.Settings{Optimizer: optim.Fused, Rate: n.Rate, Clip: n.Clip})
 	var params []optim.Param
 	for i, name := range paramNames() {
 		v := n.changeLayout(name, n.params[i], func(dst, src []float32) { op.ToLayout(layout, n.in, dst, src) })

@@ -37,14 +37,14 @@ const (
 // Options choose the implementation of a Net. An empty text means the default.
 type Options struct {
 	Shape
-	Impl       string // auto, implicit, im2col, direct or cudnn
-	Layout     string // of activations: nhwc or nchw
-	BN         string // batch norms: fold, fused or apart
-	Precision  string // of convolution operands; sums are float32
-	Preprocess string // host or device
-	Library    string // auto, on or off: the vendor's convolutions and products
-	MaxBatch   int
-	Slots      int // batches in flight; each has its own activations
+	Impl       string `knob:"impl"`       // auto, implicit, im2col, direct or cudnn
+	Layout     string `knob:"layout"`     // of activations: nhwc or nchw
+	BN         string `knob:"bn"`         // batch norms: fold, fused or apart
+	Precision  string `knob:"precision"`  // of convolution operands; sums are float32
+	Preprocess string `knob:"preprocess"` // host or device
+	Library    string `knob:"library"`    // auto, on or off: the vendor's convolutions and products
+	MaxBatch   int    `knob:"max_batch"`
+	Slots      int    `knob:"depth"` // batches in flight; each has its own activations
 	Seed       uint64
 	Weights    *Weights // nil: drawn from Seed
 

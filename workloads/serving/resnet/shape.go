@@ -20,9 +20,11 @@ import (
 // Blocks[s] basic blocks; the first block of each stage after the first has stride 2. For images above 64 pixels the
 // stem is 7x7 with stride 2 and a 3x3 max pooling with stride 2, else 3x3 with stride 1.
 type Shape struct {
-	Source, Image, Width int
-	Blocks               []int
-	Classes              int
+	Source  int `knob:"source"`
+	Image   int `knob:"image"`
+	Width   int `knob:"width"`
+	Blocks  []int
+	Classes int `knob:"classes"`
 }
 
 // Small is a network for a machine of two cores.

@@ -73,7 +73,7 @@ func (w scaleWorkload) Open(_ context.Context, d device.Device, c workloads.Conf
 	s := &session{Pace: loop.Pace{SyncAt: wait}, n: c.Knobs.Int("count"), stages: w.Stages(), mem: op.Arena{Dev: d}}
 	s.in, s.out = s.mem.Words("numbers", int64(s.n), device.Pinned), s.mem.Words("results", int64(s.n), device.Pinned)
 	s.x, s.y = s.mem.Words("numbers", int64(s.n), device.OnDevice), s.mem.Words("results", int64(s.n), device.OnDevice)
-	if err := errors.Join(s.mem.Err, s.Pace.Open(d, c.Knobs)); err != nil {
+	if err := errors.Join(s.mem.Err, s.Pace.Open(d)); err != nil {
 		return nil, err
 	}
 	for i, x := 0, device.Floats(s.in); i < s.n; i++ {

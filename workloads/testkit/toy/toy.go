@@ -39,10 +39,7 @@ func (Workload) Knobs() []workloads.Knob {
 	halt := workloads.EveryKnob("halt", "when the host thread waits for the device", "never", "never", "step")
 	halt.Try, halt.Acts = []string{"step", "every:5"}, []string{"halted", "fetch", gpuprof.StageLaunch}
 	halt.Answers = []workloads.Answer{{Remedy: workloads.SkipSync, To: "never", Waits: func(s gpuprof.Settings, _ map[string]float64) float64 {
-		if n := s.Every("halt"); n > 0 {
-			return 1 / float64(n)
-		}
-		return 0
+		return workloads.CountPerStep(s.Every("halt"))
 	}}}
 	halt.Advice = map[string]string{"never": "leave torch.cuda.synchronize() out"}
 	halt.PyTorch = map[string]string{workloads.AnyValue: "# wait: %s"}
@@ -117,14 +114,14 @@ func (w Workload) Open(_ context.Context, d device.Device, c workloads.Config) (
 	bytes := int64(4 * s.n)
 	cost := gpuprof.Cost{Flops: int64(s.n), BytesRead: bytes, BytesWritten: bytes, Launches: int64(s.parts)}
 	s.stages[stSquare].Minimum, s.stages[stSquare].Parts = cost, []gpuprof.Part{{Kernel: "square", Cost: cost}}
-	if err := s.allocateBuffers(d, c.Knobs); err != nil {
+	if err := s.allocateBuffers(d); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *session) allocateBuffers(d device.Device, set gpuprof.Settings) (err error) {
-	if err := s.Pace.Open(d, set); err != nil {
+func (s *session) allocateBuffers(d device.Device) (err error) {
+	if err := s.Pace.Open(d); err != nil {
 		return err
 	}
 	s.kernel = device.Kernel{Name: "square", Sig: "bbi", Host: squareHost, Grain: 1024}

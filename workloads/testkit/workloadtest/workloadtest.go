@@ -164,32 +164,55 @@ func Refused(t testing.TB, d device.Device, kind error, words []string, open fun
 }
 
 // ReadsKnobs checks the fields that workloads.Read sets in T: each has the tag of a knob of w that fits its type, and
-// each knob of w has a field, except those that others read.
-func ReadsKnobs[T any](t testing.TB, w workloads.Workload, others ...string) {
+// each knob of w has a field. Only a struct that workloads share, of another package, may have knobs and single values
+// that w lacks.
+func ReadsKnobs[T any](t testing.TB, w workloads.Workload) {
 	t.Helper()
-	read := slices.Clone(others)
-	fields := reflect.TypeFor[T]()
-	for i := range fields.NumField() {
-		f := fields.Field(i)
-		name := f.Tag.Get("knob")
-		if name == "" {
-			continue
-		}
-		read = append(read, name)
-		k, ok := workloads.FindKnob(w, name)
-		_, notInt := strconv.Atoi(strings.TrimPrefix(k.Default, "every:"))
-		switch words := slices.Sorted(slices.Values(k.Values)); {
-		case !ok:
-			t.Errorf("field %s: no knob %q", f.Name, name)
-		case f.Type.Kind() == reflect.Bool && !slices.Equal(words, []string{"off", "on"}):
-			t.Errorf("field %s: knob %s has the values %q", f.Name, name, words)
-		case f.Type.Kind() == reflect.Int && (k.Parse == nil || notInt != nil && !slices.Contains(words, k.Default)):
-			t.Errorf("field %s: knob %s is no number", f.Name, name)
-		}
-	}
+	read := readKnobs(t, w, reflect.TypeFor[T]())
 	for _, k := range w.Knobs() {
 		if !slices.Contains(read, k.Name) {
 			t.Errorf("knob %s: no field has its tag", k.Name)
 		}
 	}
+}
+
+// readKnobs checks the fields of a struct, and of those embedded in it, and returns the names of their knobs.
+func readKnobs(t testing.TB, w workloads.Workload, fields reflect.Type) (read []string) {
+	t.Helper()
+	own := fields.Name() == "" || fields.PkgPath() == reflect.TypeOf(w).PkgPath()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			read = append(read, readKnobs(t, w, f.Type)...)
+		}
+		name, value, only := strings.Cut(f.Tag.Get("knob"), "=")
+		if name == "" {
+			continue
+		}
+		k, ok := workloads.FindKnob(w, name)
+		switch {
+		case ok && !holdsKnob(f.Type.Kind(), k, value, only) && (own || !only):
+			t.Errorf("field %s: it does not hold the values %q and %q of knob %s", f.Name, k.Default, k.Values, name)
+		case !ok && own:
+			t.Errorf("field %s: no knob %q", f.Name, name)
+		}
+		read = append(read, name)
+	}
+	return read
+}
+
+// holdsKnob reports whether a field can hold a knob's values; a bool for one value only is true for that value.
+func holdsKnob(kind reflect.Kind, k workloads.Knob, value string, only bool) bool {
+	word := k.Parse != nil && slices.Contains(k.Values, k.Default)
+	switch kind {
+	case reflect.Bool:
+		return only && slices.Contains(k.Values, value) || slices.Equal(slices.Sorted(slices.Values(k.Values)), []string{"off", "on"})
+	case reflect.Int:
+		_, err := strconv.Atoi(strings.TrimPrefix(k.Default, "every:"))
+		return !only && (err == nil || word)
+	case reflect.Float64:
+		_, err := strconv.ParseFloat(k.Default, 64)
+		return !only && (err == nil || word)
+	}
+	return kind == reflect.String && !only
 }
