@@ -8,7 +8,8 @@ import (
 // Train is the value of the knob pass with which a step ends with an optimizer step.
 const Train = "train"
 
-// Settings are the knobs that a step's end reads: those of Knobs, and three that every workload that trains has.
+// Settings are the knobs that the optimizer's part of a step reads: all of Knobs, and pass, precision and graph, which
+// every workload with training has.
 type Settings struct {
 	Pass       string  `knob:"pass"`
 	Precision  string  `knob:"precision"`
