@@ -100,6 +100,7 @@ func elsewhere() map[string]string {
 		"gpuprof run --cuda --idle -- ./server":                                                                    "the same; recorder_steps.txtar arms a program on the simulated driver",
 		"gpuprof fleet check --again":                                                                              cards, "gpuprof fleet check again": cards, "gpuprof fleet -o reference.json": cards, "gpuprof fleet check -o reference.json": cards,
 		"gpuprof doctor --bench --against reference.json":                                  cards,
+		"gpuprof doctor --bench --format json":                                             cards,
 		"gpuprof run serving --set arrivals=http:127.0.0.1:8000 --max-time 2m -o run.json": "it listens until it is asked; TestSoakOutside does, and scripts/check/serving_clients.py with other clients",
 		"gpuprof run e3nn --preset small --devices all -o devices.html":                    "it takes the machine's GPUs; TestProcesses measures two simulated ones, devices.txtar has what is refused",
 		"gpuprof run -- torchrun …":                                                        "scripts/check/fleet_launchers.sh starts one",
