@@ -50,6 +50,7 @@ type Outcome struct {
 	Why       string         `json:"why,omitempty"`      // why the search is open
 }
 
+// Conclude returns the outcome of the search from all quartets so far.
 func (s *Search) Conclude() Outcome {
 	if s.Exact {
 		return s.countedOutcome()

@@ -224,6 +224,7 @@ func (p Posterior) UpTo(m int) float64 {
 	return min(p.upTo[i]+p.mass[i]*float64(m-last)/float64(p.ends[i]-last), 1)
 }
 
+// Of returns the probability that the change is behind commit after, and at or before commit upTo.
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
 // Smallest returns the smallest set of parts with at least a probability, in order; it never divides a part.

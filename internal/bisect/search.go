@@ -50,6 +50,7 @@ type Earlier struct {
 	CI95   [2]gpuprof.Number `json:"ci95"`
 }
 
+// Commit is a commit of the searched range.
 type Commit struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`

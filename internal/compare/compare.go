@@ -139,9 +139,10 @@ const (
 	// Improved is shown to be faster than the mirrored margin; in a gate beyond doubt in stage 1, or again in fresh
 	// blocks.
 	Improved Verdict = "improved"
-	// Inconclusive: the data show neither a regression nor its absence.
+	// Inconclusive means that the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable: the sides are different measurements (hard facts, load or unit differ), so more data would not help.
+	// NotComparable means that the sides are different measurements (hard facts, load or unit differ): more data would
+	// not help.
 	NotComparable Verdict = "not comparable"
 	// Same is the Pass of one metric.
 	Same Verdict = "same"

@@ -280,6 +280,7 @@ func (r *Report) offNames() []string {
 	return who
 }
 
+// Identity returns Card.Identity of the device with that name; the name itself if the report has no such device.
 func (r *Report) Identity(device string) string {
 	if i := slices.IndexFunc(r.Devices, func(c Card) bool { return c.Device == device }); i >= 0 {
 		return r.Devices[i].Identity()

@@ -43,6 +43,7 @@ type Source struct {
 var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
 	SourceRecovery: "recovery_action", SourceLog: "xid"}
 
+// FaultOf returns a source that answers with a fault, its text and its remedy.
 func FaultOf(name, text, fix string) Source {
 	return Source{Name: name, Answer: HasFault, Text: text, Fix: fix}
 }

@@ -292,6 +292,7 @@ func (p *Pool) mergeNext(b *Block) {
 	p.spare = append(p.spare, gone)
 }
 
+// Stats returns the pool's counters, and the size of its largest idle block.
 func (p *Pool) Stats() Stats {
 	s := p.stats
 	for _, both := range p.shelves {

@@ -242,19 +242,19 @@ func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 // rareFactor: a cause with more than so many times its usual time in the mean sampled step may be rare.
 const rareFactor = 2
 
-func (n *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {
-	c := HostCause{Kind: n.kind, Where: FrameName(n.frame), Text: n.frame.Text, Share: n.outside / total, Count: n.count}
+func (m *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {
+	c := HostCause{Kind: m.kind, Where: FrameName(m.frame), Text: m.frame.Text, Share: m.outside / total, Count: m.count}
 	c.NS = int64(min(c.Share*scale, 1) * float64(a.Step()))
 	c.SampledNS = int64(c.Share * float64(a.sampledNS))
 	c.Rare = c.SampledNS > rareFactor*c.NS && 2*(a.sampledNS-a.Step()) > c.SampledNS
 	var best model.HostFrame
 	most := -1.0
-	for f, s := range n.inner {
+	for f, s := range m.inner {
 		if s > most || s == most && FrameName(f) < FrameName(best) {
 			best, most = f, s
 		}
 	}
-	if frameKey(best) != frameKey(n.frame) {
+	if frameKey(best) != frameKey(m.frame) {
 		c.Inner = FrameName(best)
 		if best.Text != "" {
 			c.Inner += " `" + best.Text + "`"

@@ -150,6 +150,7 @@ type Tally struct {
 	Budgets, Over, Unknown                           int // all budgets, exceeded ones, and those not judged
 }
 
+// Count counts the metrics of a comparison by verdict, and its budgets.
 func Count(c *compare.Comparison) Tally {
 	t := Tally{Metrics: len(c.Metrics), Budgets: len(c.Budgets)}
 	for i := range c.Metrics {
@@ -264,6 +265,7 @@ func How(c *compare.Comparison) string {
 	return strings.Join(parts, "; ")
 }
 
+// Sentence words the row for texts without a table.
 func (r Row) Sentence() string {
 	s := r.Name + " " + string(r.Verdict) + ": " + r.Old + " to " + r.New
 	if r.Ratio != view.None {
@@ -332,6 +334,7 @@ func Known(s string) string {
 	return view.Cut(s, 120)
 }
 
+// DifferenceText words a difference between the sides, and whether it must agree.
 func DifferenceText(d compare.Difference) string {
 	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {

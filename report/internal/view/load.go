@@ -87,6 +87,7 @@ func (c LoadCurve) Bar() *gpuprof.Bar {
 	return gpuprof.WholeBar(fmt.Sprintf("load from 0 to %.3g", most), "1", 1, parts)
 }
 
+// Text words the knee of the curve, or why it has none.
 func (c LoadCurve) Text() string {
 	name := ""
 	if c.Label != "" {

@@ -107,6 +107,7 @@ func IntervalIn(s *gpuprof.Series, unit string) string {
 	return Interval(s.CI95, func(v float64) string { return formatFigure(v, unit, n) })
 }
 
+// Processes returns the number of processes with samples in a series; 0 for nil.
 func Processes(s *gpuprof.Series) int {
 	if s == nil {
 		return 0

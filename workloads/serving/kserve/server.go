@@ -106,6 +106,7 @@ func (s *Server) Close(failed bool) {
 	<-s.done
 }
 
+// Counts returns a copy of the server's counts so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()

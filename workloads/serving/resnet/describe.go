@@ -37,6 +37,7 @@ func (n *Net) Algorithms(batch int) []string {
 	return out
 }
 
+// UsesCuDNN reports whether cuDNN computes any convolution of the network.
 func (n *Net) UsesCuDNN() bool {
 	return slices.ContainsFunc(n.o.convolutions(), func(c conv) bool { return n.o.wayOf(c) == CuDNN })
 }

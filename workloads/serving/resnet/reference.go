@@ -125,6 +125,7 @@ func refTerms[F float32 | float64](w []float32, x []F) float64 {
 	return sum
 }
 
+// Logits are the outputs of the reference network, float64.
 type Logits struct {
 	Values []float64
 	terms  float64 // see refTerms

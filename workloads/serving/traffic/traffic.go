@@ -27,6 +27,7 @@ type Request struct {
 	Ticket int
 }
 
+// Outcome is the result of one request.
 type Outcome uint8
 
 // Outcomes of a request.

@@ -77,6 +77,7 @@ type ProcessRun struct {
 	Rate                     float64 // requests per second; 0 for the settings' rate
 }
 
+// SettingArgs returns the words of the command line that select the workload, the device and the knobs.
 func (r *ProcessRun) SettingArgs() []string {
 	args := []string{"run", r.Workload, "--device", r.Device, "--preset", r.Preset, "--seed", strconv.FormatUint(r.Seed, 10), "--mode", r.Mode}
 	for _, k := range slices.Sorted(maps.Keys(r.Set)) {

@@ -79,6 +79,7 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
+// IsDir reports whether path is a folder; false if it cannot be read.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

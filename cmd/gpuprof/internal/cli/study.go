@@ -23,6 +23,7 @@ func (s *Study) Document() any {
 	return s.Analysis
 }
 
+// Close removes the temporary folder of the study, if it has one.
 func (s *Study) Close() {
 	if s.Scratch != nil {
 		s.Scratch.Close()

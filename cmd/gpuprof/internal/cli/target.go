@@ -190,4 +190,5 @@ func isCUDA(name string) bool {
 	return err == nil && n >= 0 && rest[0] == ':'
 }
 
+// IsWorkload reports whether a workload has that name.
 func (a *App) IsWorkload(name string) bool { return a.WorkloadNamed(name) != nil }

@@ -33,6 +33,7 @@ func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	return nil
 }
 
+// KnownPlot returns ErrUsage if no plot has that name; the empty name is fine.
 func KnownPlot(a *App, kind string) error {
 	if kind == "" || slices.Contains(a.Plots, kind) {
 		return nil

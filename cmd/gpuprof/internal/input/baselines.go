@@ -39,6 +39,7 @@ func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
+// WriteBaselines prints baselines as JSON.
 func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	e := json.NewEncoder(a.Stdout)
 	e.SetIndent("", " ")
