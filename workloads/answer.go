@@ -59,7 +59,8 @@ type Answer struct {
 	Keeps func(set gpuprof.Settings) float64
 	// Limit is the key in Session.Input of the maximum for GrowBatch.
 	Limit string
-	// PyTorch replaces the knob's Advice for this remedy.
+	// PyTorch, unless "", is the advice for a PyTorch program in findings with this remedy, in place of the text in
+	// Knob.Advice.
 	PyTorch string
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// tau is the step of mlp and diffuse, tiny keeps a cell's length above 0, and turn is the angle of walk in radians.
+// tau is the step size of the laws mlp and diffuse, turn the angle in radians of the law walk. tiny is added to the sum
+// of a cell's squared values before the square root, so that no division is by 0.
 const (
 	tau  = 0.1
 	tiny = 1e-8
@@ -97,8 +98,8 @@ func transpose(dst, src []float32, rows, cols int) {
 
 func drawState(s shape, seed uint64) []float32 { return s.arrangeCells(drawCells(s, seed)) }
 
-// drawCells draws the first state as [cells,C]: normal values, each cell normalised. For diffuse it is 1 + 0.1
-// normal, because a state that decays to 0 would end in denormal numbers.
+// drawCells draws the first state as [cells,C]: normal values, each cell normalised. For the law diffuse the values are
+// 1 + 0.1 times normal values, because a state that decays to 0 would end in denormal numbers.
 func drawCells(s shape, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([]float32, s.stateWords())

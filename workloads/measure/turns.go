@@ -58,7 +58,8 @@ func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn)
 	})
 }
 
-// besideAPeer wraps instruments so that Foreign does not count the peer process.
+// besideAPeer wraps instruments for a process that takes turns with another one on the same device. Foreign, the number
+// of other programs' processes there, then leaves that one out.
 type besideAPeer struct{ Instruments }
 
 // Foreign implements Instruments.
@@ -134,8 +135,8 @@ func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 }
 
 // measureBlocks runs blocks of a turn until it has samples and no time is left, or the samples are enough
-// (enoughInTurn). left returns the time that is left, have the number of samples. Short steps need several blocks,
-// because the number of events limits a block.
+// (enoughInTurn). The function left returns the remaining time, the function have the number of samples. Short steps
+// need several blocks, because the number of events limits a block.
 func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have func() int) error {
 	for {
 		rest, n := left(), have()

@@ -156,8 +156,9 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 	})
 }
 
-// Refuse returns an error for a training knob that has no effect with the other settings. set has the same settings by
-// name. batch is the name of the knob that accumulate divides, and n its value.
+// Refuse returns an error if the training knobs conflict with the other settings: a knob without effect, a number of
+// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set has the
+// same settings by name. batch is the name of the workload's batch knob, n that knob's value.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
 	if !k.Trains() {
 		for _, v := range Knobs() {
