@@ -77,7 +77,8 @@ type Options struct {
 	Draws int // of the bootstrap; 0 is 2,000
 	// Resamples is a bootstrap, made with the Seed, that several gates share; nil makes one per gate.
 	Resamples *stats.Bootstrap
-	// BlockSeconds is the duration of a gate's block, to estimate further time; 0 is unknown. Gate.Pace sets it.
+	// BlockSeconds is the mean duration of one block of a gate (a pair of processes, old and new), by which a result
+	// states how long further blocks take; 0 means unknown. Gate.Pace and gate --aa set it.
 	BlockSeconds float64
 	Tool         gpuprof.Tool
 }

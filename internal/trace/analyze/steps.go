@@ -48,9 +48,9 @@ const (
 	restGap = 4
 )
 
-// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of engines; the repeating
-// range with the most time; the time from one optimizer step to the next; the time from one token to the next; repeats
-// in the order of launches.
+// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of inference engines
+// (SGLang, vLLM and others); the repeating range with the most time; the time from one optimizer step to the next; the
+// time from one token to the next; repeats in the order of launches.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)

@@ -103,8 +103,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// sortRank returns the first key by which findings are sorted: statements about the recording come before problems in
-// it, and causes before effects.
+// sortRank returns the first key by which findings are sorted. A statement that the recording is not steady comes
+// first, then findings marked First, such as causes of other findings, then all others.
 func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:

@@ -18,8 +18,8 @@ const (
 	// suffice for a finding.
 	idlePercent = 15
 
-	// hostComputesNS is the least time of an operator that computes on the host: without runtime calls, operators that
-	// only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
+	// hostComputesNS is the least time of an operator without runtime calls that counts as computing on the host.
+	// Operators that only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
 	hostComputesNS = 200_000
 )
 

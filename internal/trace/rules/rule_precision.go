@@ -173,9 +173,10 @@ func adviseTF32(gemm, conv bool) string {
 	return forGEMM + "; " + forConv
 }
 
-// findNoAMP: FP32 products, and none in 16 bits on tensor cores, on a device with 16-bit cores (compute capability
-// 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary cores (three quarters
-// on MI100, MI200 and chips with small tensor cores) and half of the time of TF32 products, less the claim of no-tf32.
+// findNoAMP finds FP32 products of a program without 16-bit products on tensor cores, on a device with 16-bit cores
+// (compute capability 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary
+// cores (three quarters on MI100, MI200 and chips whose tensor cores are small) and half of the time of TF32 products,
+// less the claim of no-tf32.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)
