@@ -186,5 +186,6 @@ type TurnAnswer struct {
 	Run    json.RawMessage `json:"run,omitempty"` // a run.json, the answer to TurnsEnd and TurnsLoad
 }
 
-// OwnDeviceFlag marks that the other processes in the turns use other devices.
+// OwnDeviceFlag tells a process that takes turns with others (TurnsFlag) that they use other devices, so that any other
+// process on its own device is foreign.
 const OwnDeviceFlag = "--own-device"
