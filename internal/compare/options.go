@@ -67,7 +67,7 @@ type Options struct {
 	AllowMismatch []string
 	// Inconclusive selects the exit code of an inconclusive verdict: "" 3, "pass" 0, "fail" 1.
 	Inconclusive string
-	// SessionSpread is the assumed standard deviation between sessions, as a share; 0 is 1 %, negative none.
+	// SessionSpread is the assumed standard deviation between sessions, as a share; 0 means 1 %, a negative value none.
 	SessionSpread float64
 	// Learned holds the spread from a history; the zero value is none.
 	Learned Learned

@@ -135,7 +135,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf returns the C values of cell i; cells is the number of cells in the layout.
+// valuesOf returns the C values of cell i in the array v, which holds as many cells as the argument cells.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {

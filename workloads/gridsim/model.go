@@ -37,8 +37,8 @@ func (s shape) cells() int { return s.N * s.N }
 
 func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
 
-// offset returns the index of channel c of cell i in an array; cells is its number of cells, channels the number of
-// values of each.
+// offset returns the index of channel c of cell i in an array. The argument cells is the number of the array's cells,
+// channels the number of values of each cell.
 func (s shape) offset(c, i, channels, cells int) int {
 	if s.hwc {
 		return i*channels + c
@@ -46,7 +46,7 @@ func (s shape) offset(c, i, channels, cells int) int {
 	return c*cells + i
 }
 
-// weights holds the network: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
+// weights holds the network of the law mlp: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
 type weights struct{ w1, b1, w2, b2 []float32 }
 
 // drawWeights draws the network from the seed: W1 is normal / sqrt(2C), W2 normal / sqrt(H), biases are 0.1 normal.

@@ -111,8 +111,8 @@ func (r *runner) pauseSession() error {
 	return nil
 }
 
-// measureTurn measures for the time target, or until it has enough samples: three quarters of the time for samples of
-// the step, the last quarter for the stages.
+// measureTurn measures for the duration target, or until it has enough samples: three quarters of the time for samples
+// of the step, the last quarter for samples of the stages.
 func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	got, began := r.samples, events.Now()
 	steps, stages, rates := len(got.step), len(got.probed), len(got.rates)

@@ -36,7 +36,7 @@ func (k Settings) Micro() int {
 	return max(1, k.Accumulate)
 }
 
-// readsNorm and readsFound report whether the host reads the norm of the gradients, and whether they are finite.
+// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads if they are finite.
 func (k Settings) readsNorm() bool  { return k.ClipWhere == OnHost }
 func (k Settings) readsFound() bool { return Scaler{Mode: k.Scaler}.isOn() && k.FoundInf == OnHost }
 

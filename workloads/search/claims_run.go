@@ -228,8 +228,8 @@ func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tun
 	case 1: // only one sitting: its blocks must do
 		return sat[0], nil
 	}
-	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. Each sitting
-	// becomes a replicate: its ratio is stored as B, beside 1 as A.
+	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. Each sitting becomes a
+	// replicate: its ratio is stored as B, and 1 as A.
 	all := *sat[0]
 	all.A, all.B = nil, nil
 	for _, o := range sat {

@@ -125,8 +125,8 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judgeClaim compares the old claim with the reduction of its parts of the step. made: a setting was changed as the
-// finding advises. tried is the sum of the claims of all tested findings on these parts, ns.
+// judgeClaim compares the old claim with the reduction of its parts of the step. The argument made reports that a
+// setting was changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
 func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
@@ -229,5 +229,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps: a sentence about the mean step gives the number of steps if a side has fewer than this.
+// fewSteps is the number of steps below which a side has few: sentences about the mean step then give their number.
 const fewSteps = 10

@@ -42,9 +42,10 @@ const (
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamless: ranges whose median gap is at most 1/seamless of their median period follow one another directly.
+	// seamless is the least ratio of the median period of ranges to their median gap for which the ranges follow one
+	// another directly.
 	seamless = 50
-	// restGap: a gap longer than restGap median gaps and longer than a median period belongs to no step.
+	// restGap is the number of median gaps beyond which a gap belongs to no step, if it also exceeds a median period.
 	restGap = 4
 )
 

@@ -171,7 +171,7 @@ func (x *Index) loaderSpans() model.Spans {
 	return model.UnionOf(v)
 }
 
-// DeviceID returns the number of a device in the recording (device is an index into T.Devices).
+// DeviceID returns the number of a device in the recording. The argument device is an index into T.Devices.
 func (x *Index) DeviceID(device int) int {
 	if device < len(x.T.Devices) {
 		return x.T.Devices[device].ID

@@ -74,7 +74,7 @@ func (p *TurnProcess) endProcess() {
 
 func (p *TurnProcess) path() string { return p.Proc.Path }
 
-// ask writes a line and waits for the answer; "" only waits.
+// ask writes a line and waits for the answer; with an empty question it only waits.
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
