@@ -24,7 +24,7 @@ const (
 	RoleTransfer
 	// RoleResult only copies results from device to host.
 	RoleResult
-	// RoleSync is the caller waiting for the device as a knob demands.
+	// RoleSync is the caller waiting for the device because a setting demands it, such as sync=step.
 	RoleSync
 	// RoleSlot is the caller waiting until one of the batches in flight finishes.
 	RoleSlot

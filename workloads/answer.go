@@ -55,11 +55,12 @@ type Answer struct {
 	// Targets are the parts of the step that the remedy shortens, the most important first. AllowAnyOrder, SkipFill,
 	// WriteFirst and Fuse need them. For CollateFaster they name the host thread's stage that a GPU takes over.
 	Targets []Target
-	// Keeps is the share of the targets' time that remains under these settings, for CopyLess.
+	// Keeps is for CopyLess. It returns the share of the targets' time that remains under the settings set.
 	Keeps func(set gpuprof.Settings) float64
 	// Limit is the key in Session.Input of the maximum for GrowBatch.
 	Limit string
-	// PyTorch replaces the knob's Advice for this remedy.
+	// PyTorch, unless "", is the advice for a PyTorch program in findings with this remedy, in place of the text in
+	// Knob.Advice.
 	PyTorch string
 }
 
@@ -67,7 +68,7 @@ type Answer struct {
 type Target struct {
 	Stage   string
 	Kernels []string
-	// Whole: Kernels are complete names.
+	// Whole reports that Kernels are complete names.
 	Whole bool
 	// Keeps is the share of the kernels' bytes that must still be moved.
 	Keeps float64

@@ -113,8 +113,8 @@ func Join(s Session) error {
 
 // Pauser is a session that works ahead of its caller.
 type Pauser interface {
-	// Pause ends work ahead and drops its results, so that the session does nothing until the next step. lead is the
-	// number of steps after which it works fully ahead again.
+	// Pause stops the work that the session does for later steps and drops its results, so that it does nothing until the
+	// next step. lead is the number of steps until it is as far ahead as before.
 	Pause() (lead int, err error)
 }
 

@@ -34,8 +34,9 @@ type Outcome struct {
 	From int            `json:"from"`
 	To   int            `json:"to"`
 	P    gpuprof.Number `json:"p"`
-	// Effect is the commit's relative change, from quartets against its parent: 0.05 is 5 % more; null if the sign is
-	// uncertain. CI95 is null for too few quartets.
+	// Effect is the commit's relative change against its parent: 0.05 is 5 % more; null if the sign is uncertain or the
+	// search is open. It comes from quartets (four processes, two of each commit), for a counter from one process of each
+	// commit. CI95 is null with too few quartets, in an open search, and for counters.
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
 	// Part is the commit's share of the whole change. If Part is small, Rest is the range with the remaining change.

@@ -132,7 +132,8 @@ func (r *Result) Metric(name string) *MetricData {
 type Verdict string
 
 const (
-	// Pass means shown not to be slower than the threshold; one metric then has Same.
+	// Pass means that the new side is shown not to be slower than the threshold. It is for a whole comparison; a single
+	// metric then has the verdict Same.
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
@@ -148,7 +149,8 @@ const (
 	Same Verdict = "same"
 	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not judged.
 	TooSmall Verdict = "too small"
-	// Gone is a stage that the new side lacks because a knob differs. It is not tested; the causes contain its time.
+	// Gone is a stage that the new side lacks because a knob differs. It is not tested; its time is part of the change
+	// that Comparison.Causes splits by stage.
 	Gone Verdict = "gone"
 	// Added is a metric or stage that the old side lacks.
 	Added Verdict = "added"

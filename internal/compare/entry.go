@@ -209,8 +209,9 @@ func (e *entry) blockVerdict(b blame, why string) {
 	}
 }
 
-// applyFloor raises samples to the floor, which is the given share of the quantity that the text of names. A metric
-// with both centres below the floor is not judged; a metric that grows past the floor is judged by its excess.
+// applyFloor raises samples below the floor to the floor. The floor is a share of another quantity; the argument of is
+// that quantity's name in messages. A metric with both centres below the floor is not judged; a metric that grows past
+// the floor is judged by its excess.
 func (e *entry) applyFloor(floor, share float64, of string) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
@@ -238,8 +239,8 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once, and so do
-// sides that hold the same measurement (one: oneSource found it for all metrics).
+// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once. So do sides
+// that hold the same measurement; the argument one reports that oneSource found this for all metrics.
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -312,7 +313,8 @@ func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p returns the p-value of "not worse by more than the equivalence margin"; mirrored tests "not better".
+// p returns the p-value of the hypothesis "not worse by more than the equivalence margin"; the function mirrored
+// returns that of "not better by more than the margin".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)

@@ -67,7 +67,7 @@ type Options struct {
 	AllowMismatch []string
 	// Inconclusive selects the exit code of an inconclusive verdict: "" 3, "pass" 0, "fail" 1.
 	Inconclusive string
-	// SessionSpread is the assumed standard deviation between sessions, as a share; 0 is 1 %, negative none.
+	// SessionSpread is the assumed standard deviation between sessions, as a share; 0 means 1 %, a negative value none.
 	SessionSpread float64
 	// Learned holds the spread from a history; the zero value is none.
 	Learned Learned
@@ -77,7 +77,8 @@ type Options struct {
 	Draws int // of the bootstrap; 0 is 2,000
 	// Resamples is a bootstrap, made with the Seed, that several gates share; nil makes one per gate.
 	Resamples *stats.Bootstrap
-	// BlockSeconds is the duration of a gate's block, to estimate further time; 0 is unknown. Gate.Pace sets it.
+	// BlockSeconds is the mean duration of one block of a gate (a pair of processes, old and new), by which a result
+	// states how long further blocks take; 0 means unknown. Gate.Pace and gate --aa set it.
 	BlockSeconds float64
 	Tool         gpuprof.Tool
 }

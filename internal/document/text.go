@@ -142,7 +142,8 @@ func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
 	return own, c.cleanValue(own)
 }
 
-// cleanMembers cleans a map. If two keys become equal, the later one gets a prime, so that no value is lost.
+// cleanMembers cleans the keys and values of a map. If a cleaned key equals another key, it gets a prime, so that no
+// value is lost.
 func (c *cleaner) cleanMembers(v reflect.Value) (changed bool) {
 	keys := v.MapKeys()
 	named := v.Type().Key().Kind() == reflect.String

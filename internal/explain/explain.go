@@ -27,7 +27,7 @@ const (
 	Term    Kind = "term"
 )
 
-// Kinds lists the kinds in the order of documents.
+// Kinds lists the kinds of entries, in the order in which docs/explain.md and `gpuprof explain list` show them.
 func Kinds() []Kind { return []Kind{Rule, Warning, Column, Term} }
 
 // Entry is the text about one rule, warning, column or term.

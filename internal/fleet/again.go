@@ -26,7 +26,7 @@ type gpuFigure struct {
 	metric string
 }
 
-// gpuID returns what identifies a GPU across measurements: its UUID, or its node and device name.
+// gpuID returns the identity of a GPU across measurements: its UUID, or its node and device name.
 func (g *gpu) gpuID() string {
 	if g.card.UUID != "" {
 		return g.card.UUID
@@ -73,7 +73,8 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects notes in p which suspects were measured and which of them are off, and which healthy GPUs are off now.
+// judgeSuspects records in p which suspects this further measurement measured, and which of them are again
+// significantly worse than their siblings (off). For a figure that is off only now it adds a note to r.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {

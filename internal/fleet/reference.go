@@ -45,8 +45,8 @@ func fleetNorms(values []value, gpus []gpu) []Norm {
 	return out
 }
 
-// matchesCard reports whether a norm covers a device, which the card c describes; differs names a different driver or
-// power limit.
+// matchesCard reports whether a norm covers a device, which the card c describes. The result differs describes a
+// different driver or power limit, "" if both agree.
 func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	switch {
 	case n.Name != c.Name || n.MIG != c.Condition.MIG:

@@ -12,7 +12,8 @@ import (
 const (
 	// falseRate is the false discovery rate (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995).
 	falseRate = 0.01
-	// leastSpread is the least assumed spread of the logarithm between siblings: measurements are no more precise.
+	// leastSpread is the lower limit of the robust standard deviation, in natural logarithms, of a figure among comparable
+	// ranks or GPUs (siblings): measurements are not more precise than this.
 	leastSpread = 0.002
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
 	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of cases.

@@ -19,7 +19,8 @@ func (c *Change) Tone() gpuprof.Tone {
 	return gpuprof.ToneGood
 }
 
-// Answer states an alarm, else an uncertain change, else the number of judged sessions.
+// Answer states an alarm, else that nothing can be judged yet, else an uncertain change, else the number of judged
+// sessions.
 func (r *Report) Answer() gpuprof.Answer {
 	names, reasons := r.Unjudged()
 	limit := fmt.Sprintf("%.3g %%", 100*r.Threshold)

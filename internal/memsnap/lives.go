@@ -7,15 +7,17 @@ import (
 
 // Life is one allocation over the events of a recording.
 type Life struct {
-	// Born is the event of the allocation (-1: before all). Done is the first event after which it is free; the number
-	// of events if none.
+	// Born is the event of the allocation, -1 for memory from before all events. Done is the first event after which the
+	// memory is free, or the number of events if it is never freed.
 	Born, Done int
 	Bytes      int64
 	Category   Category
 	stack      uint32
 }
 
-// Lives returns a device's largest allocations by event, and number and bytes of the others; nil if read from a file.
+// Lives returns a device's largest allocations, at most as many as the argument most, in the order of the events that
+// made them. It also returns number and bytes of the other ones. It returns nothing if the analysis was read from a
+// file, which does not hold allocations.
 func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 	if d.account == nil {
 		return nil, 0, 0

@@ -12,8 +12,8 @@ import (
 // valueKind is the kind of a value on the pickle's stack.
 type valueKind uint8
 
-// Only values of the kinds before vSpent can be read back from the memo. No writer refers to numbers, booleans or
-// floats through the memo.
+// Pickle numbers values in a memo, so that later code can refer to them. The memo keeps only values of the kinds before
+// vSpent. References to other kinds fail; the pickle modules never refer to integers, booleans or floats that way.
 const (
 	vNone valueKind = iota
 	vText
@@ -213,7 +213,7 @@ func (m *machine) pushContainer(dict bool) error {
 	return nil
 }
 
-// popToMark calls do with the index of the first value after the last mark.
+// popToMark calls the function do with the index of the first value after the last mark.
 func (m *machine) popToMark(do func(from int) error) error {
 	from, err := m.popMark()
 	if err != nil {
@@ -251,8 +251,8 @@ func (m *machine) target(from int, dict bool) (int, error) {
 	return int(m.stack[from-1].v), nil
 }
 
-// setFrom completes the open dictionary m.stack[from-1] with m.stack[from:], which alternates keys and values. It
-// drops them if the dictionary is not needed.
+// setFrom completes the open dictionary m.stack[from-1] with m.stack[from:], which alternates keys and values. If the
+// dictionary is not needed, setFrom drops them.
 func (m *machine) setFrom(from int) error {
 	if from >= 1 && from-1 >= m.bottom() && from < len(m.stack) && m.stack[from-1].k == vOther {
 		m.dropFrom(from) // more members of a large dictionary that is not needed

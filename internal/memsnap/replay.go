@@ -165,7 +165,7 @@ func (r *Replay) isFreedAt(a *allocation) bool {
 	return act == FreeCompleted && of == a
 }
 
-// add changes a level by an event, or undoes the event if by is -1.
+// add changes a level by an event if the argument by is 1, and undoes the event if it is -1.
 func (l *Level) add(act Action, a *allocation, by int64) {
 	switch act {
 	case Alloc:
@@ -214,14 +214,14 @@ func (r *Replay) End() Level {
 	return l
 }
 
-// liveAt reports whether memory is held after an event. born is never for memory from before the recording, done is
-// never for memory not freed.
+// liveAt reports whether memory is held after an event. The field born is never for memory from before the recording,
+// done is never for memory that was not freed.
 func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
 
 // spansAt returns the reserved ranges after an event: the final ranges with later events undone. Segments appear and
-// disappear as a whole; pages of expandable segments are added up.
+// disappear as a whole. Pages of expandable segments are mapped in parts, so their ranges are counted at edges.
 func (r *Replay) spansAt(event int) []span {
 	whole := map[uint64]uint64{}
 	var edges []edge
@@ -254,13 +254,14 @@ func (r *Replay) spansAt(event int) []span {
 	return out
 }
 
-// edge is an address at which reserved ranges start, or end if the field by is negative.
+// edge is an address from which on more reserved ranges cover memory than just before it. The field by is the
+// additional number; it is negative if fewer do.
 type edge struct {
 	at uint64
 	by int
 }
 
-// coveredSpans returns the pages covered by more starts than ends of ranges.
+// coveredSpans returns the ranges of addresses that at least one reserved range covers.
 func coveredSpans(edges []edge) (out []span) {
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 	depth := 0

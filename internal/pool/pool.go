@@ -268,7 +268,8 @@ func (p *Pool) joinNeighbours(b *Block) *Block {
 	return b
 }
 
-// unlist removes a neighbour from its list if it is a hole (hole true) or idle (hole false); false if it is neither.
+// unlist removes b from its list and reports whether it did: with hole true only if b is a hole (a part without
+// memory), with hole false only if b is an idle block. b may be nil.
 func unlist(b *Block, hole bool) bool {
 	switch {
 	case b == nil || b.hole != hole:
@@ -307,7 +308,7 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// ResetPeak sets both peaks to the current values.
+// ResetPeak sets the peaks of the bytes in use and of the reserved bytes to the current values.
 func (p *Pool) ResetPeak() {
 	p.stats.PeakInUse, p.stats.PeakReserved = p.stats.InUse, p.stats.Reserved
 }

@@ -202,7 +202,8 @@ func (bs *Bootstrap) poolFor(n int) *rankPool {
 	return p
 }
 
-// drawPlan returns, draw by draw, k blocks with their resampled medians.
+// drawPlan returns the random choices of all draws, k per draw: the index of a block, drawn with replacement, and for
+// each side a row of its rankPool, which selects a resampled median.
 func (bs *Bootstrap) drawPlan(k int) []blockDraw {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

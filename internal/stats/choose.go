@@ -14,9 +14,11 @@ type Rule string
 const (
 	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks are the signed ranks of the blocks (SignedRanks): for outliers on a machine that drifts (drifting).
+	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It is for outliers on a machine that drifts (see
+	// drifting).
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks are the ranks of all processes (Ranks): for outliers on other machines.
+	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It is for outliers on a machine that
+	// does not drift, where pairs are no less noisy than single processes.
 	ProcessRanks Rule = "ranks"
 )
 

@@ -206,9 +206,10 @@ func (s *stepFinder) permutationTest(q float64) float64 {
 // change, 1 in 248 for K = 12 and 1 in 14 for K = 8.
 const leastBlocks = 16
 
-// shortBlockTest returns the p-value of a change in a segment with too few blocks: the larger of two tests' p-values.
-// It returns 1 if blocks cannot be shorter. The permutation test with shorter blocks rejects too often if neighbours
-// are correlated; Student's test allows for the correlation, but not for the selection of the largest change.
+// shortBlockTest returns the p-value of a change in a segment with too few blocks: the larger of two tests' p-values,
+// or Student's alone if that is already above Alpha. It returns 1 if blocks cannot be shorter. The permutation test
+// with shorter blocks rejects too often if neighbours are correlated; Student's test allows for the correlation, but
+// not for the selection of the largest change.
 func (s *stepFinder) shortBlockTest(at int, q float64) float64 {
 	lo, hi := s.levelBounds(at)
 	short := max(1, (hi-lo)/leastBlocks)

@@ -29,7 +29,7 @@ type Spread struct{ Sigma, Nu float64 }
 // session medians, with the same session term. Ranks are not used if the runs are too few for any order to reach
 // the test's level.
 //
-// ok is false without two runs per side in one session, or with a value that is not finite.
+// ok is false if no list of a has two runs, if b has fewer than two, or if a value is not finite.
 func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, level float64) (e Effect, rule Rule, ok bool) {
 	a = slices.DeleteFunc(slices.Clone(a), func(s []float64) bool { return len(s) == 0 })
 	runs := 0

@@ -64,7 +64,7 @@ func (p Promise) Judge(ci [2]float64) (verdict, reason string) {
 	return ClaimOpen, fmt.Sprintf("the interval holds both no effect and the x%.3g that the guide promises", want) + moreTime
 }
 
-// ClaimTone returns how good a claim's verdict is, for its colour in terminal, page and comment.
+// ClaimTone returns how good the verdict on a tuning guide's claim is, for its colour in terminal, page and comment.
 func ClaimTone(verdict string) gpuprof.Tone {
 	switch verdict {
 	case ClaimConfirmed:

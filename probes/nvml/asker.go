@@ -115,7 +115,8 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows returns the number of replaced memory rows; 0 if unknown or if a row waits.
+// repairedRows returns the number of memory rows that were replaced by spare rows. It is 0 if the number is unknown,
+// and unless NVML reports that no row waits for a replacement and that none failed.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

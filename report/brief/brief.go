@@ -132,7 +132,7 @@ func (f *Finding) setSaving(claim float64, unit string) {
 	}
 }
 
-// countSkipped counts the items of a list that the short document never has.
+// countSkipped notes in LeftOut the number of items of a list that the short document never has.
 func (d *Document) countSkipped(what string, n int) {
 	if n > 0 {
 		d.LeftOut = append(d.LeftOut, LeftOut{What: what, Count: n})

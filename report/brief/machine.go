@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis shortens doctor's checks of this machine: missing and limited ones come first.
+// Diagnosis shortens the result of gpuprof doctor. Checks with the state missing or limited come before checks with the
+// state ok.
 func Diagnosis(g *gpuprof.Diagnosis) *Document {
 	d := newDocument(g.Head)
 	count := map[gpuprof.CheckState]int{}

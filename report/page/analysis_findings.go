@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists each rule's largest finding, since ranks mostly share their problems; a page also the others.
+// traceFindingList lists the findings. Ranks mostly share their problems, so outside of HTML a rule has only the
+// findings of one input, that of its first finding, and a count of its findings in other inputs.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Check builds the page of gpuprof run --check: a row per stage, or per kind of vectors, and failed cases.
+// Check builds the page of gpuprof run --check. It has a row per stage, or per kind of test vectors, and the failed
+// cases.
 func Check(r *gpuprof.CheckReport) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a check")

@@ -246,7 +246,7 @@ func memorySteps(d *memsnap.Device) Table {
 	return t
 }
 
-// memoryDevices has a row per device, if there are several.
+// memoryDevices returns a table with a row per device. It has no rows if there is only one device.
 func memoryDevices(a *memsnap.Analysis) Table {
 	t := Table{Name: "Devices", Noun: "device", Max: [3]int{8, 16, 0}, Columns: []Column{{Title: "file", Left: true, Most: 40}, {Title: "device"}, {Title: "peak"}, {Title: "reserved"}, {Title: "end"}, {Title: "events", Drop: 1}}}
 	if len(a.Devices) < 2 {
@@ -258,7 +258,8 @@ func memoryDevices(a *memsnap.Analysis) Table {
 	return t
 }
 
-// memoryStacks lists the largest code lines with their stacks.
+// memoryStacks lists the code lines that hold the most memory, at most 20, each with the call stack of its largest
+// part.
 func memoryStacks(m *memsnap.Moment) List {
 	l := List{Noun: "stack"}
 	for _, s := range m.Sites[:min(len(m.Sites), 20)] {

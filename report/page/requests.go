@@ -245,7 +245,8 @@ func latencyTable(q *loadtest.Requests) Table {
 	return t
 }
 
-// lateColumn titles the time between the start of a latency and the queue.
+// lateColumn returns the column of Requests.Late, the time from the event at which a latency starts (Requests.From)
+// until the request enters the queue. Its title is "receiving" if that event is the first byte, otherwise "sent late".
 func lateColumn(q *loadtest.Requests) Column {
 	if q.From == loadtest.FromFirstByte {
 		return Column{Title: "receiving", Drop: 250}

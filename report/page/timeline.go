@@ -174,7 +174,7 @@ func (s *stackTable) idOf(frames []string) int {
 	return id
 }
 
-// claimsOf lists the findings of an input, with the time that they claim.
+// claimsOf lists the findings of an input with the time spans that they claim, the most time that could be saved.
 func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {

@@ -18,7 +18,7 @@ import (
 // maxSlices limits a row to its longest slices, so that a browser can open the file.
 const maxSlices = 100_000
 
-// Rows of an input's process.
+// First thread ids of the kinds of rows. In the Perfetto trace each input file is a process, and each row a thread.
 const (
 	tidAnalysisSteps = 1
 	tidDevices       = 10

@@ -167,7 +167,8 @@ func (p *printer) dropSpareLines() (any bool) {
 	return any
 }
 
-// dropFromLongest drops a unit of the longest block for which can is true; false if there is none.
+// dropFromLongest drops a unit of the longest among the blocks for which the function can returns true. It returns
+// false if there are no such blocks.
 func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	var longest *block
 	for _, b := range blocks {
@@ -182,7 +183,8 @@ func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	return true
 }
 
-// cutFirst removes the last line of the unit that is never dropped, if it has several lines.
+// cutFirst shortens the block whose first unit is the answer, which is never dropped as a whole: it removes the last
+// line of the block's first shown unit that has several lines. It returns false if there is none.
 func cutFirst(blocks []*block) bool {
 	for _, b := range blocks {
 		if !b.first {

@@ -155,7 +155,8 @@ func describeDifferences(diffs []compare.Difference) []string {
 
 func formatPercent(share float64) string { return formatInt(int(math.Round(100*share))) + " %" }
 
-// againstCommand returns the command that measures new's setting with each differing knob at both sides' values.
+// againstCommand returns the command that measures the new side's settings, with each differing knob at the values of
+// both sides.
 func againstCommand(r *compare.Result, o Options, named []compare.Difference) string {
 	change := gpuprof.Settings{}
 	for _, d := range named {

@@ -15,7 +15,7 @@ import (
 const (
 	// leastShare is the least share of a step for a finding: the default threshold of compare and gate.
 	leastShare = 0.05
-	// steadyShare is the share of the step that the time in question must reach in at least three of four steps.
+	// steadyShare is the share of the step that the time of a finding's stages must reach in at least three of four steps.
 	steadyShare = 0.8 * leastShare
 	// mostScale is the largest ratio of a step's upper bound to its median by which claims are scaled; a run with a
 	// wider interval is noise.
@@ -42,8 +42,9 @@ type runContext struct {
 	rule string
 
 	step float64 // seconds; 0 if the run has too few samples for advice
-	// scale converts an exposed time to its maximum in the reported step: exposed times are medians, of the probed
-	// step if the run has one.
+	// scale is the factor from a stage's exposed time to the most that it can be of the reported step. Exposed times are
+	// medians over steps that were measured with probes, if the run has such steps; the reported step has none, and its
+	// confidence interval reaches above its median.
 	scale    float64
 	promised float64 // sum of the seconds that findings claim
 	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.
@@ -53,7 +54,8 @@ type runContext struct {
 	whole  map[string]float64 // exposed seconds by stage
 	left   map[string]float64 // unclaimed exposed seconds by stage
 	budget float64            // unclaimed seconds of the step
-	// From a sweep: by knob the values that measured no gain, and the knobs that measured one. Neither needs a bound.
+	// These two are from a sweep. tried has, by knob, the values for which no gain was measured; settled has the knobs for
+	// which one was measured. Neither needs the estimate of a bound.
 	tried   map[string]map[string]bool
 	settled map[string]bool
 }

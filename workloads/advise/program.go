@@ -81,8 +81,9 @@ func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
 	return fix{}, false
 }
 
-// ruleOf returns the rule for a knob whose effect was measured: the rule for the remedy of the knob's first answer
-// that applies to the settings, else of its first answer.
+// ruleOf returns the rule for a knob whose effect was measured. A knob's answers name the remedies that the knob
+// provides. The rule follows from the remedy of the first answer that applies to the run's settings, or of the first
+// answer if none applies; without answers it is RuleMeasured.
 func (s *runContext) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
 	for _, a := range answers {

@@ -39,9 +39,10 @@ func (s *runContext) findPageableCopies() []gpuprof.Finding {
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence})
 }
 
-// linkRate returns the rate of the PCIe link in one direction, in bytes per second, from the generation and width
-// seen during the run; 0 if unknown. Rates per lane are from the specification: 2.5, 5, 8, 16, 32 and 64 GT/s, with
-// 8b/10b coding up to generation 2 and 128b/130b from generation 3 on.
+// linkRate returns the rate of the PCIe link in one direction, in bytes per second, from the generation and width seen
+// during the run; 0 if unknown. Rates per lane are from the specification: 2.5, 5, 8, 16, 32 and 64 GT/s, with 8b/10b
+// coding up to generation 2 and 128b/130b in generations 3 to 5. Generation 6 sends flits without that coding; its rate
+// here is computed in the same way and is an upper bound.
 func (s *runContext) linkRate() float64 {
 	last := func(name string) float64 {
 		v := s.run.Telemetry[name].Value

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// tolerance of the float32 kernel against float64.
+	// tolerance is the largest error of the float32 kernel against float64.
 	tolerance = 1e-5
-	// Least number of rows that are checked where all would take over a second.
+	// sampledRows is the least number of rows that are checked where all rows would take over a second.
 	sampledRows = 64
 	// Work of about a second on one core: distances of a brute-force search, and terms of the consuming kernel.
 	referenceDistances = 20_000_000
 	referenceTerms     = 100_000_000
 )
 
-// Check implements workloads.Session. It makes, stages, copies and consumes depth batches as steps do, over poisoned
-// memory, and compares the results of each stage. Whole steps follow.
+// Check implements workloads.Session. It makes as many batches as are in flight (depth) and takes each through the
+// stages of a step, over poisoned memory. Copies must equal the batch bit for bit; assembled and computed values are
+// compared with references. Then it checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := &checker{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.r.Seed, 3))}
 	for i := range depth {

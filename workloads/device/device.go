@@ -212,7 +212,8 @@ type Device interface {
 	Capture(s Stream, fn func() error) (Op, error)
 	Meter() Meter
 	Memory() Memory
-	// Ceilings measures peak rates and returns the best of this and earlier calls. Meter does not count it.
+	// Ceilings measures the device's peak rates and returns the best rates of this and earlier calls. Its launches, copies
+	// and allocations are not in the counts of Meter.
 	Ceilings(context.Context) (gpuprof.Ceilings, error)
 	// Close waits for work in flight and releases everything still allocated.
 	Close() error

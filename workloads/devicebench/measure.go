@@ -139,7 +139,7 @@ func fillRandom(p []byte) {
 		x ^= x >> 7
 		x ^= x << 17
 		v := uint32(x >> 32)
-		// In both halves: any sign, exponent 126 or 127, so 0x3f00 to 0x3fff.
+		// Each 16-bit half keeps its random sign and gets exponent 126 or 127: 0x3f00 to 0x3fff, or 0xbf00 to 0xbfff.
 		v = v&0x80ff80ff | 0x3f003f00
 		p[i], p[i+1], p[i+2], p[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	}

@@ -65,7 +65,8 @@ func hostProduct(a *device.Args, lo, hi int) {
 	}
 }
 
-// measureProducts measures all available kinds of product, and keeps the fastest for the load.
+// measureProducts measures the vendor library's matrix products, and the device's own kernel if the library has no fp32
+// product. It prepares the fastest for the sustained-load test (runLoad).
 func (b *bench) measureProducts() error {
 	base := b.mark()
 	library := false

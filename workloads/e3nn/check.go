@@ -29,8 +29,9 @@ const (
 // tolerances maps the precision of a layer's MLP to the layer's largest error.
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
-// Check implements workloads.Session. Of the first slot it checks as many rows as a second allows; of the second slot,
-// a sample.
+// Check implements workloads.Session. In the first of the two slots (steps in flight) it checks all rows if the
+// reference is expected to take less than a second, otherwise a sample; in the other slot always a sample. Then it
+// checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1

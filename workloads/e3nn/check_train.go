@@ -64,7 +64,8 @@ func (c *checker) checkResidual(row int) error {
 	return c.compareBuffer(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
-// sumWith adds to the reference g of a gradient the value in buffer b before the stage, if the stage adds to it.
+// sumWith returns g, the reference for the gradient in buffer b. If the checked stage adds to b, sumWith first adds to
+// g the values that b had before the stage.
 func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
 		g[i] += v
@@ -161,8 +162,8 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	return nil
 }
 
-// featuresOf adds to a gradient (to) of features the contribution of edge e, which ends in the given row and has path
-// weights w.
+// featuresOf adds to the argument to, a gradient by features, the contribution of edge e, which ends in the given row
+// and has the path weights w.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// graphs holds the captured launches of steps. A graph fixes the number of edges of its launches, so there is one for
-// each slot and each number of edges among the rotated batches, whose edges are counted at set-up. Batches with the
-// same number of edges share a graph, because it reads the batch from the slot.
+// graphs holds the captured launches of steps. A graph fixes the number of edges of its launches. So there is one for
+// each slot (a step in flight) and each number of edges among the batches that the steps use in turn; these are counted
+// at set-up. Batches with the same number of edges share a graph, because it reads the batch from the slot.
 type graphs struct {
 	of      [depth][]device.Op // by slot and batch; nil with graph=off
 	made    int

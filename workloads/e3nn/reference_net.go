@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout, in float64 and mul_ir. For one row at a time it adds the row's part to an
-// energy and to its gradients.
+// refNet is one layer with its readout, in float64 and the layout mul_ir. A row is one atom with the edges that end
+// there. For one row at a time refNet adds the row's part to an energy and to its gradients.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -38,8 +38,8 @@ type refSums struct {
 }
 
 // refValues holds a row's intermediate values: radial functions, harmonics and weights of every edge, and the values
-// after the sum over neighbours. product omits the factor 1/sqrt(neighbours) of this sum, which a TensorProduct would
-// round to float32.
+// after the sum over neighbours. The factor 1/sqrt(neighbours) of that sum is in the field sum, in float64, and not in
+// the field product, because a TensorProduct rounds its factor to float32.
 type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64

@@ -135,7 +135,7 @@ func (c *checker) wholeSample() []int {
 	return slices.Compact(cells)
 }
 
-// valuesOf returns the C values of cell i; cells is the number of cells in the layout.
+// valuesOf returns the C values of cell i in the array v, which holds as many cells as the argument cells.
 func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	sh := c.s.shape
 	if sh.hwc {
@@ -148,7 +148,8 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	return out
 }
 
-// checkStates compares the current state and the earlier states that the session keeps.
+// checkStates compares the given cells of the current state, and of the earlier states that the session keeps (up to
+// wholeSteps), with the float64 states of e.
 func (c *checker) checkStates(e *evolution, cells []int) error {
 	s := c.s
 	var errs op.ItemErrors

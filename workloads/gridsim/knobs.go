@@ -15,8 +15,8 @@ type (
 	lines = map[string]string
 )
 
-// settings are the knobs of a run. A knob's word is 0: Live and Trim for never, Chunk for all rows, MaxSplit for no
-// limit.
+// settings are the knobs of a run. Words among the values are stored as 0: Live is 0 for off, Chunk for all rows,
+// MaxSplit for no limit.
 type settings struct {
 	Grid      int    `knob:"grid"`
 	Channels  int    `knob:"channels"`

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// tau is the step of mlp and diffuse, tiny keeps a cell's length above 0, and turn is the angle of walk in radians.
+// tau is the step size of the laws mlp and diffuse, turn the angle in radians of the law walk. tiny is added to the sum
+// of a cell's squared values before the square root, so that no division is by 0.
 const (
 	tau  = 0.1
 	tiny = 1e-8
@@ -36,8 +37,8 @@ func (s shape) cells() int { return s.N * s.N }
 
 func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
 
-// offset returns the index of channel c of cell i in an array; cells is its number of cells, channels the number of
-// values of each.
+// offset returns the index of channel c of cell i in an array. The argument cells is the number of the array's cells,
+// channels the number of values of each cell.
 func (s shape) offset(c, i, channels, cells int) int {
 	if s.hwc {
 		return i*channels + c
@@ -45,7 +46,7 @@ func (s shape) offset(c, i, channels, cells int) int {
 	return c*cells + i
 }
 
-// weights holds the network: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
+// weights holds the network of the law mlp: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
 type weights struct{ w1, b1, w2, b2 []float32 }
 
 // drawWeights draws the network from the seed: W1 is normal / sqrt(2C), W2 normal / sqrt(H), biases are 0.1 normal.
@@ -97,8 +98,8 @@ func transpose(dst, src []float32, rows, cols int) {
 
 func drawState(s shape, seed uint64) []float32 { return s.arrangeCells(drawCells(s, seed)) }
 
-// drawCells draws the first state as [cells,C]: normal values, each cell normalised. For diffuse it is 1 + 0.1
-// normal, because a state that decays to 0 would end in denormal numbers.
+// drawCells draws the first state as [cells,C]: normal values, each cell normalised. For the law diffuse the values are
+// 1 + 0.1 times normal values, because a state that decays to 0 would end in denormal numbers.
 func drawCells(s shape, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([]float32, s.stateWords())

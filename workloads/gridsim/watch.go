@@ -26,7 +26,9 @@ func (w *watch) recordPoint(m memory) {
 }
 
 // Observed implements workloads.Observer: the allocator's counters at the end of steps, over all steps since the
-// session was opened (check and warm-up included). The first map has the mean and peak of each for Run.Input.
+// session was opened (check and warm-up included). The first map, for Run.Input, has the mean and peak of each counter
+// in bytes, the frames and bytes shown, and the driver calls per step. With a pool it also has the peak reservations in
+// replays of the pool's requests.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
 	w := &s.watch
 	last := s.memory.counts()

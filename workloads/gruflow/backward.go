@@ -12,7 +12,7 @@ var backwardPTX string
 
 // Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have the
 // precision's width: 16 bits with bf16 and fp16. The argument at is the offset of a time step in states, in elements.
-// The argument level holds the carriers' present levels, after ago further moves since the recorded level; with depth 0
+// The argument level holds the carriers' present levels, ago the number of moves since the recorded level; with depth 0
 // no carrier leaves.
 var (
 	// Forward cell that records the inputs of the backward pass. To the products gx and gh [B,3H] it adds the biases bx

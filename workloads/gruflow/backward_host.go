@@ -95,10 +95,12 @@ func cellBackHost(args *device.Args, lo, hi int) {
 	})
 }
 
-// hasLeft reports whether a carrier whose present level is level left in the move that was made ago levels earlier.
+// hasLeft reports whether a carrier left in an earlier move. level is its present level; ago is the number of moves
+// since the one in question.
 func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
 
-// levelThen returns the level that a carrier had ago levels earlier; its present level is the argument level.
+// levelThen returns a carrier's level before its last moves, as many as the argument ago. The argument level is its
+// present level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
 func leaveHost(args *device.Args, lo, hi int) {

@@ -14,7 +14,8 @@ func (c *checker) readStored(b device.Buffer, at, n int) ([]float32, error) {
 	return c.read(b, at, n)
 }
 
-// stateRow reads a row of a layer's recorded states at a level: before the row's time step, or after it with after = 1.
+// stateRow reads a row of a layer's recorded states at a level: the state before the row's time step, or with after = 1
+// the state after that step.
 func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
 	sh := c.s.shape
 	slot := level % c.s.rec.every
@@ -82,7 +83,7 @@ func (c *checker) levelDown(g *group) error {
 	}
 	sources, levels := drawSources(sh, s.seed), intView(now[s.flow.level])
 	for _, k := range c.carriersOf() {
-		// The state before the update is recomputed from the record, because the update may have cleared it.
+		// The state before the update is recomputed from the recording, because the update may have cleared it.
 		h, err := c.recomputeState(sh.L-1, g.level, k)
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (c *checker) levelDown(g *group) error {
 		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
 		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
 		tol := &c.errs[stFlow]
-		if s.prec.isNarrow() { // the record is rounded, but the update reads unrounded values
+		if s.prec.isNarrow() { // the recording is rounded, but the update reads unrounded values
 			tol = &c.errs[stGRU]
 		}
 		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
@@ -120,7 +121,7 @@ func (c *checker) levelDown(g *group) error {
 	return nil
 }
 
-// recomputeState recomputes, from the record, a carrier's state after the last time step of a level.
+// recomputeState recomputes, from the recording, a carrier's state after the last time step of a level.
 func (c *checker) recomputeState(l, level, k int) ([]float64, error) {
 	s, sh := c.s, c.s.shape
 	row := (sh.T-1)*sh.B + k

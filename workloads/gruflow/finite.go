@@ -23,8 +23,8 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	})
 }
 
-// stepAgain repeats step i. If look is set, it returns the first stage that writes NaN or infinity, or "" if there is
-// none.
+// stepAgain repeats step i. If the argument look is true, it returns the first stage that writes NaN or infinity, or ""
+// if there is none.
 func (c *checker) stepAgain(i int, look bool) (string, error) {
 	s := c.s
 	c.slot = i % depth

@@ -10,8 +10,8 @@ import (
 //go:embed flow.ptx.zst
 var flowPTX string
 
-// injectKernel writes every carrier's energy [B] to column 0 of its input x [T,B,I] at all time steps. One item is
-// one row of x.
+// injectKernel writes the energy [B] of every carrier, a row of the batch, to column 0 of its input x [T,B,I] at all
+// time steps. One item is one row of x.
 var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
 // flowKernel projects the top layer's state and moves the carriers down by one level; refFlow is the formula.
@@ -21,7 +21,8 @@ var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject",
 // H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
 var flowKernel = device.Typed[gruFlowArgs](device.Kernel{Name: "gru_flow", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// moveKernel moves the carriers like flowKernel, but from a projection p [B,outputs] that a matrix product computed.
+// moveKernel moves the carriers (the rows of the batch) down by one level like flowKernel, but reads the projection p
+// [B,outputs] of their states, which a matrix product has computed, instead of computing it.
 var moveKernel = device.Typed[gruMoveArgs](device.Kernel{Name: "gru_move", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128})
 
 // Columns of path, which holds for each carrier what the backward pass of a level reads: the energy before the level,
@@ -38,13 +39,15 @@ const (
 // cotangents of energy and place: on entry of those after the move, on return of those before it. ddose [D+1] holds the
 // cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes the cotangents dp
 // [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level [B] holds the carriers'
-// present levels; this kernel undoes the move that was made ago levels earlier. One item is one carrier.
+// present levels; the argument ago is the number of moves since the one that this kernel undoes. One item is one
+// carrier.
 var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
 // lossKernel computes refLoss and the cotangents from which the backward pass starts. It reads place [B,2] and the
-// metrics of all levels [levels,width], whose doses begin at column fixed. It writes ddose [D+1], dplace [B,2], de [B]
-// (zero) and the terms losses [D+B] of the loss, which a later launch sums. Arguments: metrics, target [D], place,
-// ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. One item is one term.
+// metrics of all levels [levels,width], whose doses (the sums of deposits at each level) begin at column fixed. It
+// writes ddose [D+1], dplace [B,2], de [B] (zero) and the terms losses [D+B] of the loss, which a later launch sums.
+// Arguments: metrics, target [D], place, ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. One item is one
+// term.
 var lossKernel = device.Typed[gruLossArgs](device.Kernel{Name: "gru_loss", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
 // flowBackCost counts 24 flops per carrier, and two per weight of the projection for the cotangent of the state.

@@ -64,7 +64,7 @@ type fleet struct {
 	keeps                               bool // write path, for a backward pass
 }
 
-// moveCarriers moves size carriers, from carrier first on, one level down by refFlow. p holds their projections
+// moveCarriers moves the carriers [first, first+size) one level down by refFlow. p holds their projections
 // [outputs,size].
 func (f *fleet) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]

@@ -14,9 +14,9 @@ var gemmPTX string
 //
 //	a [rows,K], w [K,N], bias [N] -> out [rows,N]
 //
-// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision. aAt is the offset of a in elements; a and w have
-// 16 bits in bf16 and fp16. One item has gemmPanel columns and as many rows as the argument tile; items of the same
-// rows are adjacent.
+// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision. aAt is the offset of a in elements; a and w have 16
+// bits in bf16 and fp16. One item is a piece of the result with gemmPanel columns and as many rows as the argument
+// tile; items of the same rows are adjacent.
 var gemmKernel = device.Typed[gruGemmArgs](device.Kernel{Name: "gru_gemm", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 
 // The vendor's product without a bias. A device has these routines if its facts name the library. They have no PTX,

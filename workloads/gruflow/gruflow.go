@@ -5,9 +5,13 @@
 //
 // The nouns of the code: a carrier is one row of the batch, with an energy, a place in the plane, a level and a hidden
 // state in every layer. A level is one of D depths; after T time steps of the GRU every carrier moves down by one
-// level. A window is the number of levels that a step with pass=train runs forward and then backward. A recording, or
+// level. The energy that a carrier leaves at a level is its deposit, and the dose of a level is the sum of the deposits
+// there. A window is the number of levels that a step with pass=train runs forward and then backward. A recording, or
 // tape, holds the states and gates of a window that the backward pass reads. A carrier's record is its row of the
 // result [B,outputs].
+//
+// A group is a list of launches that runs as one span of a stage. A slot is one of the steps in flight, with its input
+// and results (type slot); in an unroll, a slot is the place of one recorded level.
 //
 // Read top down: model.go defines the computation, memory.go counts the allocations of session.go, program.go and
 // layers.go bind launches, step.go is the timed step, check.go compares with the float64 formulas of reference.go. A
@@ -68,7 +72,8 @@ const (
 
 const maxItemReads = 4096
 
-// settings are the knobs of a run. B of the shape are the carriers of a micro-batch. A word is 0.
+// settings are the knobs of a run. B of the shape is the number of carriers of a micro-batch. An integer knob whose
+// value is a word, such as window=depth, is 0.
 type settings struct {
 	optim.Settings
 	shape

@@ -20,8 +20,8 @@ type library struct {
 	name              string
 }
 
-// newLibrary allocates the library's buffers except x and h. The precision called name is the width of the stored
-// values.
+// newLibrary allocates the library's buffers except x and h. The argument name is the precision whose width the stored
+// values have.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32

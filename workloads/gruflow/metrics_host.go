@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// tallyCarriers sums the results of carriers [lo, hi): it adds to the metrics in fixed, and calls dose with each
-// deposit and its level.
+// tallyCarriers sums the results of carriers [lo, hi). It adds to the first metFixed metrics (the argument fixed), and
+// calls the function dose with each deposit and its level.
 func tallyCarriers(rec []float32, level []int32, h []float32, n, depth, lo, hi int, fixed *[metFixed]float32, dose func(level int, deposit float32)) {
 	for c := lo; c < hi; c++ {
 		r := rec[c*outputs : (c+1)*outputs]

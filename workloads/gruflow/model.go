@@ -121,8 +121,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance. The device writes the energy to
-// column 0.
+// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance, except column 0. That is 0, and the
+// device writes each carrier's energy to it.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

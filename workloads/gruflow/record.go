@@ -10,7 +10,7 @@ import (
 // tapeSaved is the value of the knob tape with which pass=forward records activations.
 const tapeSaved = "saved"
 
-// maxWindows is the largest number of windows whose record stays in memory.
+// maxWindows is the largest number of windows whose recordings stay in memory.
 const maxWindows = 1024
 
 // tapeKnob returns the knob tape: whether pass=forward records activations although no backward pass follows.
@@ -22,7 +22,7 @@ func tapeKnob() workloads.Knob {
 	return k
 }
 
-// windowsKnob returns the knob windows_kept: the number of windows whose record stays in memory after their step.
+// windowsKnob returns the knob windows_kept: the number of windows whose recordings stay in memory after their step.
 func windowsKnob() workloads.Knob {
 	k := workloads.IntKnob("windows_kept", "windows of levels whose record stays in memory: 1 (the next one takes its place), or the last K, as in a program that keeps K losses or states without detach()", 1, 1, maxWindows)
 	k.Try, k.Acts = []string{"1"}, []string{"gru", "recompute", "flow", "flow_bwd", "gru_bwd", "grads"}
@@ -54,7 +54,7 @@ func refuseRecording(k settings) error {
 }
 
 // recording holds the recorded levels of the current window, and of earlier ones. Without checkpoints it holds all
-// states and gates; with checkpoints only the state before each group of levels, from which these are recomputed.
+// states and gates; with checkpoints only the state before each few successive levels, from which these are recomputed.
 type recording struct {
 	u             *unroll
 	window, every int
@@ -79,8 +79,8 @@ func newRecording(k settings, net *gru) *recording {
 
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recordRequests lists the memory that one window of levels needs for its backward pass: the states at checkpoints, or
-// all states and gates.
+// recordRequests lists the device memory in which one window (the levels that a training step runs forward, then
+// backward) is recorded for its backward pass: the states at checkpoints, or without checkpoints all states and gates.
 func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {
@@ -95,7 +95,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory that the recording needs in addition to u's.
+// requests lists the device memory that the recording needs in addition to that of the field u.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()
@@ -108,18 +108,18 @@ func (r *recording) requests() (list []request) {
 	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
 }
 
-// bytes returns the size of the whole record, and of one window's record.
+// bytes returns the size of the whole recording, and of one window's part of it.
 func (r *recording) bytes() (all, window int64) {
 	window = 4 * wordsOf(r.recordRequests())
 	return int64(r.windows()) * window, window
 }
 
-// extraWords returns the number of four-byte words that a pass which only records allocates in addition to the
-// parameters.
+// extraWords returns the number of four-byte words that a session with tape=saved, which records without a backward
+// pass, allocates in addition to the parameters.
 func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
 
-// takeTurns makes successive windows use the kept records in turn. Launches bound before this call keep using the first
-// record.
+// takeTurns makes successive windows use the kept recordings in turn. Launches bound before this call keep using the
+// first one.
 func (s *session) takeTurns() {
 	r := s.rec
 	if len(r.earlier) == 0 {
@@ -135,7 +135,7 @@ func (s *session) takeTurns() {
 	}
 }
 
-// openRecording allocates the memory of a pass that records but does not go backward.
+// openRecording allocates the memory of a session that records its forward pass and has no backward pass.
 func (s *session) openRecording() {
 	r := s.rec
 	r.u.openDown()

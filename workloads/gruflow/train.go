@@ -21,15 +21,17 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow is the largest number of levels of a step, and maxDepth the largest number of levels of a carrier.
+// maxWindow is the largest number of levels that a step runs (its window), and maxDepth the largest number of levels
+// that a carrier passes.
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {
 	pass := workloads.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
 	window := countKnob("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
 	checkpoint := countKnob("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
-	// Memory is least near K = sqrt(window/5), which is 3 for 40 levels. The forward pass copies the states at
-	// checkpoints.
+	// A window takes window/K states at checkpoints, and for each of K levels 5T arrays of that size (a state and four
+	// gates per time step). With T = 1 the memory is least near K = sqrt(window/5), about 3 for 40 levels. Acts has gru
+	// and flow because the forward pass copies the states at checkpoints.
 	checkpoint.Try, checkpoint.Acts = []string{"3", "1", "8"}, []string{"gru", "flow", "recompute", "graph"}
 	checkpoint.Advice = map[string]string{workloads.AnyValue: "keep activations where memory allows, and make them again where it does not"}
 	checkpoint.PyTorch = map[string]string{
@@ -88,15 +90,15 @@ func refuseTraining(k settings, set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels. There are
-// window/K states at checkpoints, and five arrays for each of K recorded levels; their sum is least at K =
-// sqrt(window/5).
+// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels of a window
+// and one time step per level. There are window/K states at checkpoints, and five arrays of that size for each of K
+// recorded levels; their sum is least at K = sqrt(window/5).
 func leastCheckpoint(window int) int {
 	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
 }
 
-// training is the additional state of pass=train. A step runs window levels forward, the same levels backward, and
-// one optimizer step on refLoss of their deposits.
+// training is the additional state of pass=train. A step runs a window of levels forward, the same levels backward, and
+// one optimizer step on refLoss of the energy that carriers deposited there.
 type training struct {
 	*recording
 	// Shapes [D], [D+1], [B,2], [B], [D+B], [B,outputs].
@@ -174,7 +176,8 @@ func (t *training) projection() (proj, bias device.Buffer) {
 	return t.step.Grad(n), t.step.Grad(n + 1)
 }
 
-// drawTargets draws the target dose [D] of every level: 0.5 to 1.5 times a new model's usual deposit in a window.
+// drawTargets draws the loss's target for each of the D levels: the energy that carriers should deposit there while a
+// step runs its window of levels, 0.5 to 1.5 times what an untrained model usually deposits.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

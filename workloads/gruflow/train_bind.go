@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// bindTraining makes a slot's step: forward through all levels, the loss, backward, the optimizer.
+// bindTraining binds the step of a slot (one of the steps in flight): forward through all levels, the loss, backward,
+// the optimizer.
 func (s *session) bindTraining(sl *slot) error {
 	t := s.train
 	if t.sum == nil { // both slots share the loss and the optimizer
@@ -39,7 +40,8 @@ func (s *session) bindTraining(sl *slot) error {
 	return s.Err
 }
 
-// microBatch returns the groups of one window, forward and backward.
+// microBatch returns the groups of launches for one micro-batch: all levels of the window forward, the loss, and the
+// levels backward.
 func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	t := s.train
 	for j := range t.window {
@@ -55,11 +57,13 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	return all
 }
 
-// lastLevel returns the last level that is recorded together with level j, before the next checkpoint.
+// lastLevel returns the last level of the window before the next checkpoint; the levels from j to it are recorded
+// together.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns level j's input x, the slot of unroll in which the level is recorded, and ago, the number of
-// levels after it.
+// levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the place in
+// the recording where the level is kept for the backward pass; and ago, the number of the window's levels that run
+// after j, so many levels ago for the backward pass.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
@@ -70,13 +74,13 @@ func (s *session) runningState(state device.Buffer, l int) loop.View {
 	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
 }
 
-// beginLaunches returns the launches that copy the state before the first recorded level to the record.
+// beginLaunches returns the launches that copy the state before the first recorded level to the recording.
 func (s *session) beginLaunches(state device.Buffer) []launch {
 	return s.rec.u.beginLaunches(loop.View{Buf: state})
 }
 
-// levelDown returns the forward groups of level j. Between two levels that are recorded together the state is in the
-// record; otherwise it is in s.net.h.
+// levelDown returns the groups of launches that run level j of the window forward. Between two levels that are recorded
+// together the state is in the recording; otherwise it is in s.net.h.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.levelInput(sl, micro, j)
@@ -112,7 +116,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 		D: sh.D, keeps: true,
 	})}
 	cleared := sh.L
-	if !s.prec.isNarrow() { // the update clears the top layer's record
+	if !s.prec.isNarrow() { // the update clears the top layer's state in the recording
 		cleared--
 	}
 	flow.once = append(flow.once, s.leavingLaunches(cleared, slot, 0, s.net.h)...)
@@ -127,8 +131,8 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear the states of carriers that left ago levels earlier, in as many of the
-// first layers as the parameter layers.
+// leavingLaunches returns launches that clear the states of carriers that left in an earlier move; the argument ago is
+// the number of moves since then. They clear the first layers, as many as the argument layers.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
@@ -136,8 +140,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain returns the groups that recompute the record of the levels up to j from the checkpoint before them. They
-// use the checkpoint's memory for the running state, because no later work reads the checkpoint.
+// levelsAgain returns the groups that recompute the recording of the levels up to j from the checkpoint before them.
+// They use the checkpoint's memory for the running state, because no later work reads the checkpoint.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
@@ -209,7 +213,7 @@ func (s *session) lossGroup(micro int) group {
 	return g
 }
 
-// levelUp returns the backward groups of level j in micro-batch micro.
+// levelUp returns the groups of launches that run level j backward, in the micro-batch with index micro.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)

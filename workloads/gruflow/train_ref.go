@@ -134,8 +134,8 @@ func newTrainGrads(s shape) trainGrads {
 }
 
 // propagate runs the backward pass along the path. It starts from ddose, the cotangents of the doses [D], and from
-// after, that of the final carrier. It adds to the gradients in to, and returns the cotangents of the initial carrier
-// and of its initial states [L][H].
+// after, the cotangent of the carrier after the window. It adds to the gradients in the argument to, and returns the
+// cotangents of the initial carrier and of its initial states [L][H].
 func (r trip) propagate(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
 	s := r.s
 	dh := make([][]float64, s.L)

@@ -26,8 +26,8 @@ func wordsOf(list []request) (n int64) {
 	return n
 }
 
-// unroll is a GRU with back-propagation through time. It has a slot for each of some levels, in which it records r, z,
-// n, u and the state of every layer and time step.
+// unroll is a GRU with back-propagation through time. It has a number of slots, each for one level (a pass of T time
+// steps). A slot keeps r, z, n, u and the state of every layer and time step.
 type unroll struct {
 	net    *gru // its layers' weights are transposed for the forward products
 	slots  int
@@ -41,15 +41,17 @@ type unroll struct {
 }
 
 // unrolled is one layer: parameters (p) and gradients (g) in PyTorch's shapes, weights in the format of the backward
-// products (back), the record, and dh and chain, which add up to the cotangent of the layer's state [B,H].
+// products (back), the recorded states and gates (kept), and dh and chain, which add up to the cotangent of the layer's
+// state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
 	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
 	dh, chain    device.Buffer
 }
 
-// newUnroll plans a GRU with net's shape, precision and kind of products that records as many levels as there are
-// slots.
+// newUnroll prepares back-propagation through time for the GRU net. It keeps the gates and states that the backward
+// pass needs, of as many levels as the argument slots; a level is one pass of T time steps. The method open allocates
+// the memory.
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
@@ -171,7 +173,7 @@ func (u *unroll) weightsBackward(l int) layerBuffers {
 	return u.layers[l].p
 }
 
-// weightGroup returns the launches that convert the weights to the products' formats.
+// weightGroup returns the group of launches that convert a layer's weights to the products' formats.
 func (u *unroll) weightGroup(l int) (gr group) {
 	s, p, b := u.net.s, u.net.prec, u.layers[l]
 	gr = group{stage: stWeights, layer: l}
@@ -192,21 +194,21 @@ func (u *unroll) weightGroup(l int) (gr group) {
 	return gr
 }
 
-// statesAt returns a layer's recorded states in a slot from time step t on; for t = T it returns the slot's final
-// state.
+// statesAt returns a layer's states recorded in a slot, from time step t on. For t = T it returns the state after the
+// last time step.
 func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
 	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
 }
 
-// gatesKept returns a layer's recorded gates in a slot from time step t on.
+// gatesKept returns a layer's gates recorded in a slot, from time step t on.
 func (u *unroll) gatesKept(l, slot, t int) moving {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
 	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
 }
 
-// inputAt returns a layer's input [T,B,K] in a slot: x, or the states of the preceding layer. wide reports whether it
-// is float32.
+// inputAt returns the input [T,B,K] of a layer at the level that a slot records: x, or the states of the preceding
+// layer. wide reports whether it is float32.
 func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	if l == 0 {
 		return x, true
@@ -216,8 +218,8 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 	return in, !u.net.prec.isNarrow()
 }
 
-// forwardGroup returns the launches of a layer's forward pass in a slot. h is the layer's state in float32, which
-// 16-bit precisions need.
+// forwardGroup returns the launches of a layer's forward pass through the level that a slot records. h is the layer's
+// state in float32, which 16-bit precisions need.
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
@@ -250,7 +252,8 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	return gr
 }
 
-// leaveLaunch returns a launch that clears a slot's final states of the carriers that left ago levels earlier.
+// leaveLaunch returns a launch that clears a layer's state after the level recorded in a slot, for the carriers that
+// left in an earlier move; the argument ago is the number of moves since then.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
 	s := u.net.s
 	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
@@ -267,8 +270,8 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 	})
 }
 
-// beginLaunches returns launches that copy a state [L,B,H] to the start of the first slot, in a 16-bit precision
-// rounded.
+// beginLaunches returns launches that copy the state h [L,B,H] to the start of the first slot. In a 16-bit precision
+// they round it.
 func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
@@ -282,8 +285,8 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 	return all
 }
 
-// endLaunches returns launches that copy the states after a slot to h. In a 16-bit precision there are none, because h
-// already holds them.
+// endLaunches returns launches that copy the layers' hidden states after the level recorded in the given slot to h
+// [L,B,H]. In a 16-bit precision there are none, because h already holds them.
 func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {

@@ -72,7 +72,8 @@ func stageCounters(b *block, stage int, st gpuprof.Stage, steps int) map[string]
 	return out
 }
 
-// sumMeters sums the device calls of the chosen spans over the pass's whole steps.
+// sumMeters sums the device calls of the chosen spans over the whole steps of the kernel pass. Steps at the ends of the
+// block, from b.last on or before b.first, do not count.
 func (b *block) sumMeters(choose func(events.Span) bool) device.Meter {
 	var m device.Meter
 	for _, sp := range b.rec.Spans {

@@ -18,7 +18,8 @@ const (
 	longestLoad = 60 * time.Second
 	endless     = 100 * time.Hour
 	lateFix     = "stop other programs on the machine, lower the rate, or give the service fewer threads"
-	// refusedShare is the share of refused requests at which a load below saturation exceeds the service's capacity.
+	// refusedShare is the least share of refused requests that gives a warning when the load's rate is below the
+	// throughput that the steps reached without load.
 	refusedShare = 0.01
 	// leastCounted is the least number of requests for which figures are given.
 	leastCounted = 20

@@ -36,7 +36,7 @@ type kernelKey struct {
 	name  string
 }
 
-// shortKernel holds one step's launches of a kernel, and their total time by the kernel pass.
+// shortKernel holds one step's launches of a kernel, and their total time as the kernel pass measured it.
 type shortKernel struct {
 	kernelKey
 	launches []events.Launch

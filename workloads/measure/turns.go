@@ -58,7 +58,8 @@ func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn)
 	})
 }
 
-// besideAPeer wraps instruments so that Foreign does not count the peer process.
+// besideAPeer wraps instruments for a process that takes turns with another one on the same device. Foreign, the number
+// of other programs' processes there, then leaves that one out.
 type besideAPeer struct{ Instruments }
 
 // Foreign implements Instruments.
@@ -110,8 +111,8 @@ func (r *runner) pauseSession() error {
 	return nil
 }
 
-// measureTurn measures for the time target, or until it has enough samples: three quarters of the time for samples of
-// the step, the last quarter for the stages.
+// measureTurn measures for the duration target, or until it has enough samples: three quarters of the time for samples
+// of the step, the last quarter for samples of the stages.
 func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 	got, began := r.samples, events.Now()
 	steps, stages, rates := len(got.step), len(got.probed), len(got.rates)
@@ -134,8 +135,8 @@ func (r *runner) measureTurn(target time.Duration) (Turn, error) {
 }
 
 // measureBlocks runs blocks of a turn until it has samples and no time is left, or the samples are enough
-// (enoughInTurn). left returns the time that is left, have the number of samples. Short steps need several blocks,
-// because the number of events limits a block.
+// (enoughInTurn). The function left returns the remaining time, the function have the number of samples. Short steps
+// need several blocks, because the number of events limits a block.
 func (r *runner) measureBlocks(pass events.Pass, left func() time.Duration, have func() int) error {
 	for {
 		rest, n := left(), have()

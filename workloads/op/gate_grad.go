@@ -15,7 +15,8 @@ var gateGradPTX string
 //	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
 type GateGrad struct{ Gate Gate }
 
-// gateGradKernel's item is one row; its table has the runs described at gateKernel.
+// An item of gateGradKernel is one row. Its argument table lists runs, which are ranges of copies with one activation,
+// in the format that the comment of gateKernel gives. The CUDA kernel reads the same table, unlike that of gateKernel.
 var gateGradKernel = device.Typed[gateGradArgs](device.Kernel{Name: "gate_grad", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
 
 // Bind binds the operation for the given number of rows.

@@ -33,8 +33,9 @@ var (
 	scaleKernel         = device.Typed[scaleArgs](device.Kernel{Name: "scale", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024})
 )
 
-// scatterRun is the number of edges that one thread adds. It needs one atomic add for consecutive edges with the same
-// destination. The counted additions assume sorted edges; in random order every edge needs an atomic add.
+// scatterRun is the number of consecutive edges in an item on CUDA; the item's threads share the C values. Neighbours
+// with the same destination cost one atomic add per value. The cost model counts one per item and value, the least;
+// with edges in random order nearly every edge needs its own.
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.

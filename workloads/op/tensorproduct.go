@@ -33,7 +33,8 @@ type TensorProduct struct {
 	Deterministic bool    // makes the scatter of unfused deterministic; csr always is
 	// Segment is the maximum number of edges that one item of csr adds, 0 means 256; longer rows are split.
 	Segment int
-	// Threads per CUDA block, a multiple of 32 up to 256, for fused and csr; 0 means 128. The host device ignores it.
+	// Threads is the number of threads per CUDA block with Impl fused or csr, a multiple of 32 up to 256; 0 means 128.
+	// Generated kernels and the host device ignore it.
 	Threads int
 	// General makes csr use the general kernel even if the product has a generated kernel (see package tpgen): if its
 	// irreps are those of a preset, and its weights are in the columns that the generated kernel reads. Packed means that

@@ -73,8 +73,8 @@ func (v *csrView) sumSegment(from, to int, row []float32) {
 	}
 }
 
-// addPath adds one path of one edge, out_k += sum_i M_ik w x_i, over contiguous copies. It multiplies by w on the
-// narrower side: w*x once per i, or, if the output is narrower, the sum over i once per k.
+// addPath adds one path of one edge to the output row, out_k += sum_i M_ik w x_i, for contiguous copies at a time. It
+// multiplies by w on the narrower side: w*x once per i, or, if the output is narrower, the sum over i once per k.
 func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
 	mul := int(t[4])
 	cells, m := v.pathM(t, y)
@@ -91,7 +91,9 @@ func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	return cells, m
 }
 
-// addCopies adds len(w) copies from copy u0 on with the weights w; x and out are rows.
+// addCopies adds to out the part of one path for the copies u0 to u0+len(w)-1, of the path's multiplicity: sum_i M_ik
+// w_u x_ui, with m the values of M and w the weights of these copies. x is an edge's whole row of features, out the
+// whole output row.
 func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
 	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
 	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]

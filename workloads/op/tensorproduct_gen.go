@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
-// The PTX of the generated products, one per family of package tpgen.
+// The PTX of the generated tensor-product kernels, one file per tpgen.Family (the layers that one kernel serves).
 var (
 	//go:embed tensorproduct_gen_small.ptx.zst
 	tpSmallPTX string

@@ -64,8 +64,9 @@ const (
 // isUnrolled reports whether the kernels have unrolled loops for d1 components of x and d3 of the output.
 func isUnrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
 
-// copiesOf returns how many copies u of an output block one lane computes. Its registers must hold the sums of d3
-// components for each copy, and the d1 components of x that the lane reads ahead. d1 is 0 if loops are not unrolled.
+// copiesOf returns the number of copies u of an output block that one lane computes. The lane's registers must hold the
+// sums of d3 components for each copy, and the d1 components of x that the lane reads ahead. d1 is 0 if loops are not
+// unrolled.
 func copiesOf(d1, d3 int) int {
 	switch {
 	case d1 > 5 || d1 > 0 && d1+d3 > 12:

@@ -36,7 +36,7 @@ func (k Settings) Micro() int {
 	return max(1, k.Accumulate)
 }
 
-// readsNorm and readsFound report whether the host reads the norm of the gradients, and whether they are finite.
+// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads if they are finite.
 func (k Settings) readsNorm() bool  { return k.ClipWhere == OnHost }
 func (k Settings) readsFound() bool { return Scaler{Mode: k.Scaler}.isOn() && k.FoundInf == OnHost }
 
@@ -156,8 +156,9 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 	})
 }
 
-// Refuse returns an error for a training knob that has no effect with the other settings. set has the same settings by
-// name. batch is the name of the knob that accumulate divides, and n its value.
+// Refuse returns an error if the training knobs conflict with the other settings: a knob without effect, a number of
+// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set has the
+// same settings by name. batch is the name of the workload's batch knob, n that knob's value.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
 	if !k.Trains() {
 		for _, v := range Knobs() {

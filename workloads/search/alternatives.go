@@ -15,16 +15,20 @@ import (
 // Change is one knob with its current and its new value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists the changes to try from the settings base: each other value of every tuning knob or, if the list
-// only is not empty, of the knobs in it; for whole-number knobs a quarter, half, double and four times the value.
-// Model knobs are left out. So are knobs that the user fixed, unless only lists them too: such a knob starts at its
-// fixed value. The changes begin with one of every knob, to the value next to base; seed shuffles the knobs. An
-// unknown knob or a model knob in only is ErrUsage.
+// Alternatives lists the changes to try, each of one knob from its value in base to another one. It covers the tuning
+// knobs: not model knobs, which change the computation, not knobs that name a file, and not those in fixed. If the list
+// only is not empty, Alternatives covers just the tuning knobs in that list, also those in fixed; an unknown or model
+// knob in the list is ErrUsage.
+//
+// A knob's new values are its list Try, then its other values. Without a list Try a whole number is also doubled,
+// halved, quadrupled and quartered; an empty Try gives none. The changes begin with the first value of each knob, in an
+// order that seed shuffles; then come the second values, and so on.
 func Alternatives(w workloads.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	return listAlternatives(w, tune.Time, base, only, fixed, seed)
 }
 
-// listAlternatives is Alternatives for a goal: more knobs act under load than on a step.
+// listAlternatives does the work of Alternatives for a goal. For the goal latency it uses the list TryUnderLoad of
+// knobs that have one, because more knobs act under load than on a step.
 func listAlternatives(w workloads.Workload, g tune.Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func alternativeValues(k workloads.Knob, from string) []string {
 	return out
 }
 
-// With returns the settings s with the changes made.
+// With returns a copy of the settings s with the changes made.
 func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
 	out := maps.Collect(maps.All(s))
 	for _, c := range changes {

@@ -43,7 +43,8 @@ type Limits struct {
 	Seed      uint64
 	Pairs     int           // largest number of block pairs; 0: as many as needed
 	Most      time.Duration // longest time if Time is too short for the fewest pairs; 0: twice Time
-	// Rate is the number of requests per second for the goal latency; 0: the rate of A's settings.
+	// Rate is the load in requests per second; only the goal tune.Latency uses it. 0 means the rate that the settings of
+	// side A give at A's measured throughput.
 	Rate float64
 	// Sitting reports that this is one of several comparisons whose mean is the result. Both sides are opened anew,
 	// so that the spread between sittings includes the effect of the buffers' addresses.

@@ -35,9 +35,10 @@ const (
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
-// RunClaims tests every claim that the device can test, and compares a setting with itself. find returns a workload
-// by name, or nil. fresh runs a claim's setting as a whole run; it may be nil. Once the test has begun, the result is
-// not nil; if ctx ends, it is partial and can be resumed.
+// RunClaims tests the tuning guides' performance claims (package guides) that can be tested on this device, and as a
+// control compares a setting with itself. find returns a workload by name, or nil. fresh runs one setting as a run of
+// its own; if it is nil, claims that need such a run are not tested. Once the test has begun, the result is not nil; if
+// ctx ends, it is partial and can be resumed.
 func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -227,8 +228,8 @@ func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tun
 	case 1: // only one sitting: its blocks must do
 		return sat[0], nil
 	}
-	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. Each sitting
-	// becomes a replicate: its ratio is stored as B, beside 1 as A.
+	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. Each sitting becomes a
+	// replicate: its ratio is stored as B, and 1 as A.
 	all := *sat[0]
 	all.A, all.B = nil, nil
 	for _, o := range sat {

@@ -32,8 +32,8 @@ func isPromising(a alternative) bool {
 	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
 }
 
-// findingsTogether tries all named changes at once: several knobs that each make the caller wait may have no effect
-// singly.
+// findingsTogether adds to best all changes that findings of the base run name, and compares the two sets. Where
+// several knobs make the caller wait, changing only one of them may have no effect.
 func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, error) {
 	all := best
 	for _, a := range e.alts {

@@ -265,7 +265,8 @@ func streamsKnob() workloads.Knob {
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
 	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
-	// A vendor library replays a graph on the stream of its capture alone.
+	// A graph with calls of a vendor library is replayed as a graph only on the stream for which it was captured. So
+	// graph=on is no advice where every batch has a new stream.
 	k.Answers[0].Unless = gpuprof.Settings{"streams": streamsNew}
 	return k
 }

@@ -30,8 +30,9 @@ func MulAdd(dst, a, b []float32) {
 // CellInts is the number of integers of one cell of Sweep and Pairs.
 const CellInts = 4
 
-// Sweep multiplies a small sparse matrix M [i,k] by the rows of src: for every cell c = (i, k, …) of CellInts integers
-// it adds m[c]*src_i to dst_k. src_i is n values from i*srcStride on, dst_k n values from k*dstStride on.
+// Sweep multiplies a small sparse matrix M [i,k] by the rows of src. The c-th cell is a nonzero element (i, k) of M:
+// CellInts integers, which begin with i and k, and the value m[c]. For every cell Sweep adds m[c]*src_i to dst_k. src_i
+// is n values from i*srcStride on, dst_k n values from k*dstStride on.
 func Sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells []int32, m []float32) {
 	if n > 0 && len(m) > 0 && len(cells) >= len(m)*CellInts {
 		sweep(dst, dstStride, src, srcStride, n, cells, m)

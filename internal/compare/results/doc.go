@@ -1,6 +1,7 @@
 // Package results reads result files of benchmark programs into the neutral form that package compare judges.
 //
-// Every verdict counts processes, so each format defines the runs and samples that one process left:
+// A verdict treats processes as independent observations and the samples of one process as dependent. So for each
+// format this list gives what counts as one process (a run), and what as its samples:
 //
 //	gpuprof run.json        its own series: one list of samples a process
 //	Go benchmark lines      every line of one name is a run, as benchstat has it

@@ -50,7 +50,8 @@ func Failed(path string, err error) error {
 	return outside.Failed("reading results "+path, err, "give a file that gpuprof run or a benchmark program wrote", "the compressed file is damaged: write it again")
 }
 
-// Parse parses a text in memory. name appears in messages; sample files must be in the same folder as name.
+// Parse parses a text in memory. name appears in messages; the sample files that the text names are read from name's
+// folder or a folder below it. It returns the results and the name of the format.
 func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
 	c, err := sniff(text, name, read)
 	if err != nil {
@@ -106,7 +107,8 @@ func cleanResult(r *compare.Result) {
 	}
 }
 
-// checkFinite returns an error for the first figure that is not finite, so that no verdict omits the figure silently.
+// checkFinite returns an error for the first figure that is not finite, or is a time below 0, so that no verdict omits
+// it silently.
 func checkFinite(r *compare.Result) error {
 	for _, m := range r.Metrics {
 		for k, run := range m.Runs {

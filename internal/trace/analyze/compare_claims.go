@@ -12,7 +12,8 @@ import (
 const (
 	// A claim, an upper bound, came true if its parts of the step became shorter by the claim/claimSlack or more.
 	claimSlack = 1.35
-	// A finding is called smaller or larger if its claim changed by these factors.
+	// A finding that both analyses have is called smaller if its claim (the most time per step that it says can be saved)
+	// is below changedLess times the old claim, and larger if it is above changedMore times the old claim.
 	changedLess = 0.8
 	changedMore = 1.25
 	notTried    = "not tried"
@@ -124,8 +125,8 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judgeClaim compares the old claim with the reduction of its parts of the step. made: a setting was changed as the
-// finding advises. tried is the sum of the claims of all tested findings on these parts, ns.
+// judgeClaim compares the old claim with the reduction of its parts of the step. The argument made reports that a
+// setting was changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
 func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
@@ -228,5 +229,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps: a sentence about the mean step gives the number of steps if a side has fewer than this.
+// fewSteps is the number of steps below which a side has few: sentences about the mean step then give their number.
 const fewSteps = 10

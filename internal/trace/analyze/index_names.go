@@ -67,7 +67,9 @@ func describeNames(t *model.Trace) []NameInfo {
 // modulePrefix starts the names of frames that PyTorch records for calls of modules.
 const modulePrefix = "nn.Module: "
 
-// frameFlags parses a Python frame: "file.py(123): function", "<built-in method …>" or "nn.Module: Conv2d_0".
+// frameFlags returns the flags of a name that may be a Python frame: nameModule for "nn.Module: Conv2d_0", nameFrame
+// for "file.py(123): function", with nameLibrary if a library has the file, and 0 for other names such as "<built-in
+// method …>".
 func frameFlags(name string) uint8 {
 	if strings.HasPrefix(name, modulePrefix) {
 		return nameModule
@@ -81,7 +83,7 @@ func frameFlags(name string) uint8 {
 	return nameFrame
 }
 
-// isFrame reports whether a name has the form "file(line): function".
+// isFrame reports whether a name has the form "file(line): function"; built-in functions do not count.
 func isFrame(name string) bool {
 	i := strings.Index(name, "): ")
 	if i <= 0 {

@@ -42,15 +42,16 @@ const (
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamless: ranges whose median gap is at most 1/seamless of their median period follow one another directly.
+	// seamless is the least ratio of the median period of ranges to their median gap for which the ranges follow one
+	// another directly.
 	seamless = 50
-	// restGap: a gap longer than restGap median gaps and longer than a median period belongs to no step.
+	// restGap is the number of median gaps beyond which a gap belongs to no step, if it also exceeds a median period.
 	restGap = 4
 )
 
-// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of engines; the repeating
-// range with the most time; the time from one optimizer step to the next; the time from one token to the next; repeats
-// in the order of launches.
+// findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of inference engines
+// (SGLang, vLLM and others); the repeating range with the most time; the time from one optimizer step to the next; the
+// time from one token to the next; repeats in the order of launches.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)

@@ -103,8 +103,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// sortRank returns the first key by which findings are sorted: statements about the recording come before problems in
-// it, and causes before effects.
+// sortRank returns the first key by which findings are sorted. A statement that the recording is not steady comes
+// first, then findings marked First, such as causes of other findings, then all others.
 func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:
@@ -171,7 +171,7 @@ func (x *Index) loaderSpans() model.Spans {
 	return model.UnionOf(v)
 }
 
-// DeviceID returns the number of a device in the recording (device is an index into T.Devices).
+// DeviceID returns the number of a device in the recording. The argument device is an index into T.Devices.
 func (x *Index) DeviceID(device int) int {
 	if device < len(x.T.Devices) {
 		return x.T.Devices[device].ID

@@ -14,17 +14,17 @@ import (
 const (
 	// hostPercent is the least share of the step, %, that unexplained waits for the host must take for a finding.
 	hostPercent = 5
-	// idlePercent: if the device idles for this share of the step, %, or more, unexplained waits of half a percent
-	// suffice for a finding.
+	// idlePercent is the share of the step, %, from which on a device's idle time counts as long. Unexplained waits of
+	// half a percent then suffice for a finding.
 	idlePercent = 15
 
-	// hostComputesNS is the least time of an operator that computes on the host: without runtime calls, operators that
-	// only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
+	// hostComputesNS is the least time of an operator without runtime calls that counts as computing on the host.
+	// Operators that only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
 	hostComputesNS = 200_000
 )
 
-// findHostBound: the device waits for launches for no reason that an earlier rule explains. It claims all remaining
-// starved time with the latency of late launches, and names the host activity in the longest of these gaps.
+// findHostBound finds waits of the device for launches that no earlier rule explains. It claims all remaining starved
+// time with the latency of late launches, and names the host activity in the longest of these gaps.
 func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
@@ -88,7 +88,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// onePause: the longest wait counts as a pause that happened once if it takes at least this share of all waits.
+// onePause is the least share of all waits that the longest one must take to count as a pause that happened once.
 const onePause = 0.75
 
 // describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims
@@ -133,7 +133,7 @@ func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device for which the function of returns the most time, and that time.
+// findMostOf returns the device for which the function in the argument of returns the most time, and that time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {

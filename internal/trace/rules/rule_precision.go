@@ -63,7 +63,8 @@ func (c *ruleContext) getTF32Rate(d *ruleDevice) int64 {
 	return tensorGain
 }
 
-// isSmallChip reports whether chips of a compute capability have small tensor cores: GA10x, AD10x, GB20x.
+// isSmallChip reports whether chips of a compute capability have small tensor cores, with a lower gain over ordinary
+// cores: GA10x, AD10x, GB20x.
 func isSmallChip(capability int) bool {
 	return capability == 86 || capability == 89 || capability >= 120
 }
@@ -106,9 +107,9 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
-// findNoTF32: FP32 products on ordinary cores of a device with TF32 (compute capability 8.0), if no product of the
+// findNoTF32 finds FP32 products on ordinary cores of a device with TF32 (compute capability 8.0), if no product of the
 // same kind uses TF32: PyTorch enables TF32 for matrix products and for convolutions separately. It claims at most
-// seven eighths of their exclusive time, half on chips with small tensor cores.
+// seven eighths of their exclusive time, half on chips whose tensor cores are small.
 func (c *ruleContext) findNoTF32() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 }
 	p := c.sumProducts(able)
@@ -173,9 +174,10 @@ func adviseTF32(gemm, conv bool) string {
 	return forGEMM + "; " + forConv
 }
 
-// findNoAMP: FP32 products, and none in 16 bits on tensor cores, on a device with 16-bit cores (compute capability
-// 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary cores (three quarters
-// on MI100, MI200 and chips with small tensor cores) and half of the time of TF32 products, less the claim of no-tf32.
+// findNoAMP finds FP32 products of a program without 16-bit products on tensor cores, on a device with 16-bit cores
+// (compute capability 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary
+// cores (three quarters on MI100, MI200 and chips whose tensor cores are small) and half of the time of TF32 products,
+// less the claim of no-tf32.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// firstWait is the least share of the step for which a finding about a straggler precedes larger findings.
+// firstWait is the least share of the step that the other ranks must wait for a straggler, so that its finding precedes
+// findings with larger claims.
 const firstWait = 0.1
 
 // subtractWaits reduces communication to its transfer, because a wait for another rank counts for that rank. known
@@ -38,8 +39,8 @@ func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.
 	return found
 }
 
-// newStragglerFinding makes the finding about the rank with index by in the job. It claims the extra time of the rank
-// between collectives, at most the median wait of the other ranks for it.
+// newStragglerFinding makes the finding about job.Ranks[by], for which the others wait. It claims that rank's extra
+// time between collectives, but at most the median of the other ranks' waits for it.
 func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
 	late := &job.Ranks[by]
 	var waiters []*analyze.RankWaits

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// ruleFewerBits is the key of advice to store weights in 8 bits, which decode-bytes adds to its own.
+// ruleFewerBits is the key in engineFlags for advice to store weights in 8 bits. The rule decode-bytes appends this
+// advice to its own.
 const ruleFewerBits = gpuprof.RuleDecodeBytes + "/fewer-bits"
 
 // plainPyTorch is the key for programs that generate without an engine.
@@ -75,7 +76,8 @@ func adviseParallelism(x *analyze.Index, rule string) string {
 	return cmp.Or(adviseEngineOf(x, rule), engineFlags[plainPyTorch][rule])
 }
 
-// adviseEngine returns the advice of a rule as settings of the program's engine, "" unknown.
+// adviseEngine returns the advice of a rule as settings of the program's engine, or "" if the engine is unknown or has
+// no such setting.
 func (c *ruleContext) adviseEngine(rule string) string { return adviseEngineOf(c.x, rule) }
 
 // adviseEngineOf returns the engine's advice for findings of a job. PyTorch programs without an engine have a row too.

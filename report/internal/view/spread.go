@@ -19,7 +19,7 @@ type Spread struct {
 	Kept, Total int
 	P05, P95    float64 // of all samples, relative
 	// Lo and Hi are a range with most samples and every process's median. Each row has its own, because a stage of almost
-	// no time can vary by a factor.
+	// no time can vary by a multiple of its median.
 	Lo, Hi  float64
 	Bins    [][]int // per process: samples between Lo and Hi, others in the end bins
 	Beyond  int     // samples outside Lo and Hi

@@ -33,7 +33,8 @@ const commentKinds = 3
 
 type counts [len(kinds)]int
 
-// room holds the counts of a package and its numbers of blocks and functions.
+// room has the number of comment blocks and of functions in a package, and in found the number of its problems of each
+// kind.
 type room struct {
 	blocks, functions int
 	found             counts

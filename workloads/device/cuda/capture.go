@@ -61,8 +61,8 @@ type captured struct {
 type segment struct {
 	from, to int
 	exec     execHandle // 0: single calls
-	// usesLibrary means that a vendor library uses the workspace of the stream of the capture; on other streams the
-	// segment replays by single calls.
+	// usesLibrary means that a vendor library uses the workspace of the stream for which the segment was captured; on
+	// other streams the segment replays by single calls.
 	usesLibrary bool
 }
 
@@ -203,8 +203,9 @@ func (c *captured) captureGraph(seg *segment) (err error) {
 	return nil
 }
 
-// unlessForeign returns nil for results with which this driver refuses to capture the work; the segment then replays by
-// single calls. Any other result is an error.
+// unlessForeign returns nil if r means that the driver or a library cannot capture this work. The segment (the items
+// between two event records) then has no graph, and a replay makes its calls one by one. Otherwise it returns r's
+// error.
 func (d *Device) unlessForeign(r Result, doing string) error {
 	if r.notCapturable() {
 		return nil

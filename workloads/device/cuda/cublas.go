@@ -184,7 +184,7 @@ func (b *blas) shareWorkspace(s streamHandle) error {
 }
 
 // releaseStream destroys the handle of a stream that is being closed. No graph uses its workspace any more, since
-// graphs run only on the stream of their capture.
+// graphs with calls of the library run only on the stream for which they were captured.
 func (b *blas) releaseStream(s streamHandle) error {
 	if b == nil {
 		return nil

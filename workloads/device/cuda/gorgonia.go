@@ -15,9 +15,9 @@ import (
 // implementation names the binding that fills the driver table.
 const implementation = "gorgonia"
 
-// openDriver fills the table from gorgonia.org/cu. cu is linked to the driver's library, so library can only name that
-// file. Functions that cu lacks (pools, pinned memory, captures, graph execution, cooperative launches, error names)
-// come from the linked library through purego.
+// openDriver fills the driver table with functions of gorgonia.org/cu. The binary is linked to libcuda through cu, so
+// the argument library must be empty or name that same file. Functions that cu lacks (pools, pinned memory, captures,
+// graph execution, cooperative launches, error names) are looked up in libcuda by purego.
 //
 // This build differs in two ways. cu starts the driver in its package initialisation and ends the process without a
 // driver, so a failed load has no error message. cu.Function.Launch reads eight bytes of every parameter; all

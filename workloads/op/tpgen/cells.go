@@ -92,8 +92,9 @@ func (t triple) findSlots() ([]slot, error) {
 
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a path of the product with the slots of its matrix M. cells counts the nonzero cells, terms the terms of all
-// slots. One path represents the equal paths of all merged blocks.
+// path is a path of the product. slots are the distinct values, up to sign, of its matrix M; cells is the number of
+// nonzero cells of M, terms the number of summands of all slots. Paths of several merged blocks with an equal triple
+// are one path.
 type path struct {
 	triple
 	slots []slot

@@ -18,8 +18,9 @@ const (
 	// leastBatch is the least number of edges whose M a warp builds together, one lane per edge. The other lanes are then
 	// idle.
 	leastBatch = 8
-	// edgeRegisters is the maximum number of registers of a lane for sums, x, weights and products while it adds an edge,
-	// of the 128 per lane that 16 warps can have. The others hold addresses and cells of M.
+	// edgeRegisters limits the registers in which a lane holds data of an edge: sums, features x, weights and products.
+	// With 16 warps on a multiprocessor a lane has 128 registers; the other 32 hold addresses and elements of the edge's
+	// matrix M.
 	edgeRegisters = 96
 	// scalarRoom is Family.Room for scalar features, whose code is short in every family.
 	scalarRoom = 88
@@ -223,7 +224,7 @@ func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
 }
 
-// newPart makes one part of the paths, or returns nil if they need too many registers or too much shared memory.
+// newPart makes one part of the given paths. It returns nil if they need too many registers or too much shared memory.
 func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0, hold: r.hold}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
@@ -304,9 +305,11 @@ func (s *Spec) placeWeights() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart places a part's paths from column first on. Paths that some block lacks come last, so that the others have
-// the same places in every product. It returns the first column of the next part, and the end of the columns read so
-// far: lanes of a block without the last path read the columns after it, but these values reach no output.
+// placePart assigns columns of a row of weights to a part's paths, from column first on. Paths into scalars come last,
+// and within both groups the paths that some merged block lacks, so that the others have the same columns in every
+// product. It returns the first column of the next part, and the end of the columns that are read so far. That end can
+// be larger: the lanes of a block that lacks a path also read weights for it, from columns of later paths, and do not
+// use them.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))

@@ -10,9 +10,10 @@ import (
 
 const gradXPrefix = "tp_gradx_"
 
-// XPart is a warp's share of dx_ui = sum over the edges of source node x of w_u sum_k M_ik dz_uk: all paths of one
-// block of features, for 32 lanes of Copies channels each. M of a batch of edges is built as in Part. While the warp
-// adds an edge, it reads dz and weights of the next.
+// XPart is one warp's share of the gradient by the features, dx_ui = sum over the edges that leave a node of w_u sum_k
+// M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes as many channels u as the
+// field Copies gives. As in Part, the warp first builds M for a batch of edges; while it adds one edge, it reads dz and
+// the weights of the next.
 type XPart struct {
 	Part
 	place []int // offset of each path's dz from the lane's first dz

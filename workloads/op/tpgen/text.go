@@ -95,7 +95,8 @@ func (p *Part) write(b *strings.Builder, number, sh int) {
 	b.WriteString("};\n\n")
 }
 
-// writeBuild writes the device function build, which computes the slots of one edge, in the order of the paths.
+// writeBuild writes the device function build. It computes the distinct values (slots) of the matrices M of one edge
+// and stores them at m, path by path.
 func (w writer) writeBuild() {
 	w.writeLine("GP_FN void build(float *m, const float *y, float scale) {")
 	var cells []string

@@ -54,8 +54,9 @@ func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	return words, nil
 }
 
-// Joined makes one word of a verb and the second word of its form: "run", "watch" becomes "run watch". A flag that
-// selects a form, such as run --check, may stand anywhere after the verb.
+// Joined replaces a verb and the word that selects its form by one word: "run", "watch" becomes "run watch". The second
+// word must be the first argument after the verb, but a flag such as --check may be anywhere: "run", "x", "--check"
+// becomes "run --check", "x".
 func Joined(root *kong.Node, words []string) []string {
 	verb, at := firstWord(root, words, 0)
 	if verb == "" || IsForm(verb) {

@@ -7,9 +7,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats has the occurrences of repeatable flags, in order. kong copies the remaining command line for every flag and
-// keeps the copy: 20,000 flags would take 6 GB. So kong gets each flag once, and again only after an argument, where a
-// flag must end the list of arguments.
+// Repeats holds the occurrences of repeatable flags, in order. For every flag that it parses, kong copies the rest of
+// the command line and keeps the copy: 20,000 flags would take 6 GB. So kong gets only the first occurrence of a
+// repeatable flag, and those directly after an argument, because there the flag ends a list of arguments. It also gets
+// a flag whose value is a separate word with a leading hyphen, because it refuses such a word if that is a flag. Add
+// puts the values of the others back.
 type Repeats map[*kong.Flag][]occurrence
 
 // occurrence is one use of a flag. left is the number of values that kong reads; taken lists the values taken away

@@ -74,7 +74,7 @@ func (p *TurnProcess) endProcess() {
 
 func (p *TurnProcess) path() string { return p.Proc.Path }
 
-// ask writes a line and waits for the answer; "" only waits.
+// ask writes a line and waits for the answer; with an empty question it only waits.
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
@@ -186,5 +186,6 @@ type TurnAnswer struct {
 	Run    json.RawMessage `json:"run,omitempty"` // a run.json, the answer to TurnsEnd and TurnsLoad
 }
 
-// OwnDeviceFlag marks that the other processes in the turns use other devices.
+// OwnDeviceFlag tells a process that takes turns with others (TurnsFlag) that they use other devices, so that any other
+// process on its own device is foreign.
 const OwnDeviceFlag = "--own-device"

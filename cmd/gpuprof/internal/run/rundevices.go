@@ -161,7 +161,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 	return out, nil
 }
 
-// hiddenGPUs returns an explanation if CUDA_VISIBLE_DEVICES limits the GPUs that the driver shows, or "".
+// hiddenGPUs returns CUDA_VISIBLE_DEVICES, which may hide GPUs from the driver, in parentheses, or "" if it is not set.
 func hiddenGPUs() string {
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)

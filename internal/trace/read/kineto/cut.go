@@ -38,7 +38,7 @@ func Cut(ctx context.Context, r io.Reader, path string, part *model.Cut, shift i
 	return c.written, nil
 }
 
-// cutter writes those events that belong to the part.
+// cutter writes those events of a trace that belong to the part to cut out.
 type cutter struct {
 	m       *merger
 	part    *model.Cut
@@ -62,7 +62,8 @@ type flowKey struct {
 	id       int64
 }
 
-// arrowEnds holds the ends of a flow seen so far; text is the first end until the other arrives.
+// arrowEnds holds the ends of a flow seen so far; text is the first end until another one arrives, and both reports
+// that two are written.
 type arrowEnds struct {
 	ph   byte
 	text []byte
@@ -112,7 +113,9 @@ func (c *cutter) write(text []byte) {
 	c.written++
 }
 
-// writeEvent writes the parsed event at [i, j) if it belongs to the part.
+// writeEvent writes the parsed event, the bytes [i, j) of the parser's window, if it belongs to the part of the trace
+// that is cut out. Metadata and events without a time always belong. A begin event waits for its end event, and one end
+// of a flow for the other.
 func (c *cutter) writeEvent(i, j int) {
 	p := c.m.own
 	e, text := &p.ev, p.b[i:j]
@@ -164,7 +167,9 @@ func (c *cutter) closeEvent(k laneKey, text []byte, ts int64) {
 	}
 }
 
-// writeFlow writes a flow once a start and an end are in the part. An end has the time of the event it is attached to.
+// writeFlow handles one end of a flow (an arrow between two events) with the key a; ts is the time of the event to
+// which the end is attached. Ends outside the part are left out. The first end inside waits until one of another phase
+// arrives; then both are written, and later ones at once.
 func (c *cutter) writeFlow(a flowKey, ph byte, text []byte, ts int64) {
 	if !c.part.KeepsHost(ts, ts) && !c.part.KeepsDevice(ts, ts) {
 		return

@@ -147,7 +147,8 @@ func (p *parser) tryEvent(i int) int {
 		return j
 	}
 	if !p.careful {
-		// If a name ended too early, the event may have ended too early as well.
+		// Names may contain unescaped quotation marks. If one of these was taken for the end of a name, a brace in the name
+		// may have been taken for the end of the event. So check the text after the event.
 		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:

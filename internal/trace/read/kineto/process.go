@@ -70,7 +70,7 @@ func (m *merger) assignProcesses() {
 // sampledEvents limits the events per device that determine its process.
 const sampledEvents = 4096
 
-// findOwners finds the process of each device's events, -1 unclear.
+// findOwners finds the process of each device's events; -1 means that it is unclear.
 func findOwners(t *model.Trace, owner []int32) {
 	type call struct {
 		process int32
@@ -115,8 +115,10 @@ func findOwners(t *model.Trace, owner []int32) {
 	electOwners(votes, owner)
 }
 
-// electOwners gives every device the process with the most votes. If two have nearly as many (ranks that run one
-// program with the same ids), owners of other devices are excluded. A device that stays unclear gets -1.
+// electOwners sets owner[d] to the process with the most votes for device d. A vote is an API call with the correlation
+// id of one of the device's operations that begins before the operation. Ranks that run the same program use the same
+// ids, so several processes can have nearly as many votes; then processes that already own another device are excluded.
+// A device without a clear winner gets -1.
 func electOwners(votes []map[int32]int, owner []int32) {
 	taken := map[int32]bool{}
 	for d := range owner {
@@ -137,7 +139,8 @@ func electOwners(votes []map[int32]int, owner []int32) {
 	}
 }
 
-// findWinner returns the process not taken with the most votes; -1 if another, or a taken one, has nearly as many.
+// findWinner returns the process with the most votes among those not taken. It returns -1 if another of them has nearly
+// as many votes, or a taken process clearly more.
 func findWinner(votes map[int32]int, taken map[int32]bool) int32 {
 	best, first, second, most := int32(-1), 0, 0, 0
 	for p, n := range votes {

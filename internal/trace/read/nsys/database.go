@@ -70,7 +70,8 @@ func databaseURI(f file) (string, error) {
 	uri := (&url.URL{Scheme: "file", Path: abs}).String()
 	uri += "?mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)&_pragma=temp_store(memory)"
 	if f.isShort() {
-		// With missing pages SQLite requires a schema declared to be under repair. The file still cannot be written.
+		// If the file lacks pages, SQLite reads it only with a schema declared to be under repair. The file still cannot be
+		// written.
 		uri += "&_pragma=writable_schema(1)"
 	}
 	return uri, nil
