@@ -41,8 +41,8 @@ func (s *runContext) findPageableCopies() []gpuprof.Finding {
 
 // linkRate returns the rate of the PCIe link in one direction, in bytes per second, from the generation and width seen
 // during the run; 0 if unknown. Rates per lane are from the specification: 2.5, 5, 8, 16, 32 and 64 GT/s, with 8b/10b
-// coding up to generation 2 and 128b/130b in generations 3 to 5. Generation 6 sends flits without that coding; its rate
-// here is computed in the same way and is an upper bound.
+// coding up to generation 2 and 128b/130b in generations 3 to 5. In generation 6, 236 of the 256 bytes of a flit are
+// transaction-layer packets.
 func (s *runContext) linkRate() float64 {
 	last := func(name string) float64 {
 		v := s.run.Telemetry[name].Value
@@ -55,6 +55,6 @@ func (s *runContext) linkRate() float64 {
 		return best
 	}
 	gen, width := int(last("gpu_pcie_gen")), last("gpu_pcie_width")
-	lane := map[int]float64{1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.877e9}[gen]
+	lane := map[int]float64{1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.375e9}[gen]
 	return lane * width
 }

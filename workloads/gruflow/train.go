@@ -90,11 +90,11 @@ func refuseTraining(k settings, set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels of a window
-// and one time step per level. There are window/K states at checkpoints, and five arrays of that size for each of K
-// recorded levels; their sum is least at K = sqrt(window/5).
-func leastCheckpoint(window int) int {
-	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
+// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels of a window.
+// There are window/K states at checkpoints, and five arrays of that size for each time step of K recorded levels; their
+// sum is least at K = sqrt(window/(5 steps)).
+func leastCheckpoint(window, steps int) int {
+	return max(1, int(math.Round(math.Sqrt(float64(window)/float64(5*steps)))))
 }
 
 // training is the additional state of pass=train. A step runs a window of levels forward, the same levels backward, and

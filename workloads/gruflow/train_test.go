@@ -323,3 +323,18 @@ func TestTrainingLaunchesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastCheckpoint: the suggested checkpoint needs no more memory than any other, but for rounding: states at
+// checkpoints, and five arrays of a state's size for each time step of the levels between two of them.
+func TestLeastCheckpoint(t *testing.T) {
+	for _, c := range [][2]int{{1, 1}, {4, 1}, {100, 1}, {100, 4}, {1000, 8}, {10, 50}} {
+		window, steps := c[0], c[1]
+		arrays := func(k int) float64 { return float64(window)/float64(k) + 5*float64(steps*k) }
+		k := leastCheckpoint(window, steps)
+		for other := 1; other <= window; other++ {
+			if arrays(k) > 1.02*arrays(other) {
+				t.Errorf("window %d of %d steps: checkpoint=%d needs %g arrays, %d needs %g", window, steps, k, arrays(k), other, arrays(other))
+			}
+		}
+	}
+}
