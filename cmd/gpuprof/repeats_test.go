@@ -54,6 +54,7 @@ func TestRepeatsBetweenArguments(t *testing.T) {
 	for _, args := range [][]string{
 		{"gate", "--set=", "host", "--set", "batch=1", "host"},
 		{"gate", "--set", "a=1", "--set", "b=2", "old", "new", "--set", "c=3", "--set", "d=4"},
+		{"run", "-oa.json", "--output=b.json", "--output=c.json", "-od.json"},
 		{"analyze", "--what-if=a:1", "--what-if=b:1", "t.json", "--what-if=c:1"},
 	} {
 		plain, said := parsedCommand(t, args, true)

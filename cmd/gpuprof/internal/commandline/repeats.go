@@ -33,6 +33,13 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		}
 		name, value, joined := strings.Cut(word, "=")
 		flag := anyFlag(node, name)
+		if flag == nil && len(word) > 2 && word[0] == '-' { // -oFILE
+			if flag = anyFlag(node, word[:2]); flag != nil && !flag.IsBool() && !flag.IsCounter() {
+				value, joined = word[2:], true
+			} else {
+				flag = nil
+			}
+		}
 		if flag == nil {
 			short, behindArgument = append(short, word), true
 			continue
