@@ -61,18 +61,25 @@ type Device struct {
 	Peak     Moment `json:"peak"`           // with the most requested bytes
 	// PeakReserved is the maximum of reserved memory, PeakRounded that of the live allocations' sizes in the allocator,
 	// bytes. The two may occur at different times.
-	PeakReserved int64    `json:"peak_reserved_bytes"`
-	PeakRounded  int64    `json:"peak_rounded_bytes"`
-	End          Moment   `json:"end"`
-	At           *At      `json:"at,omitempty"` // requested by the user
-	OOMs         []Outage `json:"ooms"`
-	MoreOOMs     int      `json:"more_ooms"` // number of errors not listed
-	Steps        []Step   `json:"steps"`
-	Growth       []Growth `json:"growth"` // lines that hold more after each step
-	Series       Series   `json:"series"`
-	Check        Check    `json:"check"`
-	WhatIf       []WhatIf `json:"what_if"` // recorded settings first; empty unless Check.Passed
-	Replay       *Replay  `json:"-"`
+	PeakReserved int64  `json:"peak_reserved_bytes"`
+	PeakRounded  int64  `json:"peak_rounded_bytes"`
+	End          Moment `json:"end"`
+	// Rise is the growth of the tensors from the first event to the last, bytes; below 0 if they shrink. Still reports
+	// that the events are marks alone, without any memory that comes or goes.
+	Rise  int64 `json:"rise_bytes,omitempty"`
+	Still bool  `json:"still,omitempty"`
+	// SegmentsRequested counts the driver calls that map memory, SegmentsReturned those that unmap it.
+	SegmentsRequested int      `json:"segments_requested,omitempty"`
+	SegmentsReturned  int      `json:"segments_returned,omitempty"`
+	At                *At      `json:"at,omitempty"` // requested by the user
+	OOMs              []Outage `json:"ooms"`
+	MoreOOMs          int      `json:"more_ooms"` // number of errors not listed
+	Steps             []Step   `json:"steps"`
+	Growth            []Growth `json:"growth"` // lines that hold more after each step
+	Series            Series   `json:"series"`
+	Check             Check    `json:"check"`
+	WhatIf            []WhatIf `json:"what_if"` // recorded settings first; empty unless Check.Passed
+	Replay            *Replay  `json:"-"`
 
 	account *account
 	trims   int        // empty_cache calls found by the model

@@ -50,14 +50,14 @@ func (a *Analysis) fullest() *Device {
 
 // calmAnswer returns the answer for a device without an error, a leak or a large saving.
 func (d *Device) calmAnswer() gpuprof.Answer {
-	if d.Events == 0 || d.isStill() {
+	if d.Events == 0 || d.Still {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
 			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
 	}
 	none := fmt.Sprintf("no change was found that saves %s or more, and %.0f %% of the peak", gpuprof.FormatBytes(trifleBytes), 100*mediumPart)
 	if limit := d.unjudgedText(); limit != "" {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
-			Sentence: fmt.Sprintf("Tensors take up to %s%s. %s, but %s.", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText(), strings.ToUpper(none[:1])+none[1:], limit)}
+			Sentence: fmt.Sprintf("Tensors take up to %s%s. %s", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText(), gpuprof.AsSentence(none+", but "+limit))}
 	}
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Bar: d.peakBar(),
 		Sentence: fmt.Sprintf("Tensors take up to %s, and %s.", gpuprof.FormatBytes(float64(d.Peak.Requested)), none)}
@@ -68,13 +68,16 @@ func (d *Device) calmAnswer() gpuprof.Answer {
 func (d *Device) unjudgedText() string {
 	var limits []string
 	if len(d.Steps) <= leastSteps {
-		seen := "the snapshot marks no steps"
-		if len(d.Steps) > 0 {
-			seen = map[bool]string{true: "the snapshot has one step", false: fmt.Sprintf("the snapshot has %d steps", len(d.Steps))}[len(d.Steps) == 1]
+		seen := fmt.Sprintf("the snapshot has %d steps", len(d.Steps))
+		switch len(d.Steps) {
+		case 0:
+			seen = "the snapshot marks no steps"
+		case 1:
+			seen = "the snapshot has one step"
 		}
 		limits = append(limits, fmt.Sprintf("%s: growth from step to step shows from %d on", seen, leastSteps+1))
-		if rise := d.End.Requested - d.begin(); len(d.Steps) == 0 && rise >= trifleBytes && float64(rise) >= highPart*float64(d.Peak.Requested) {
-			limits = append(limits, fmt.Sprintf("tensors hold %s more at its end than at its beginning", gpuprof.FormatBytes(float64(rise))))
+		if len(d.Steps) == 0 && d.Rise >= trifleBytes && float64(d.Rise) >= highPart*float64(d.Peak.Requested) {
+			limits = append(limits, fmt.Sprintf("tensors hold %s more at its end than at its beginning", gpuprof.FormatBytes(float64(d.Rise))))
 		}
 	}
 	if unused := d.PeakReserved - d.Peak.Requested; unused >= trifleBytes && float64(unused) >= unusedPart*float64(d.PeakReserved) {
@@ -86,38 +89,13 @@ func (d *Device) unjudgedText() string {
 	return strings.Join(limits, "; ")
 }
 
-// isStill reports whether the events are marks alone: no memory comes or goes.
-func (d *Device) isStill() bool {
-	if d.Replay == nil {
-		return false
-	}
-	for i := range d.Replay.Events() {
-		if act, _ := d.Replay.eventAt(i); act <= FreeCompleted && act != Unknown || act.isSegmentCall() {
-			return false
-		}
-	}
-	return true
-}
-
 // churnText states that the allocator returns segments to the driver and requests others all the time; "" otherwise.
 // Snapshots without steps have no finding about it.
 func (d *Device) churnText() string {
-	if d.Replay == nil || len(d.Steps) > 0 {
+	if len(d.Steps) > 0 || min(d.SegmentsReturned, d.SegmentsRequested) < leastChurn {
 		return ""
 	}
-	returned, requested := 0, 0
-	for i := range d.Replay.Events() {
-		switch act, _ := d.Replay.eventAt(i); {
-		case act == SegmentFree || act == SegmentUnmap:
-			returned++
-		case act.isSegmentCall():
-			requested++
-		}
-	}
-	if min(returned, requested) < leastChurn {
-		return ""
-	}
-	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", returned, requested)
+	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", d.SegmentsReturned, d.SegmentsRequested)
 }
 
 // leastChurn is the number of segments returned and requested from which on a calm answer names them.
@@ -126,33 +104,22 @@ const leastChurn = 50
 // unusedPart is the share of reserved memory without a tensor that a calm answer names.
 const unusedPart = 0.25
 
-// begin returns the tensors' bytes before the first event.
-func (d *Device) begin() int64 {
-	if d.Replay == nil {
-		return 0
-	}
-	return d.Replay.Start.Requested
-}
-
 // holderText names the category or the line that holds most of the peak, "" where none holds half of it.
 func (d *Device) holderText() string {
 	half := d.Peak.Requested / 2
+	percent := func(part int64) float64 { return 100 * float64(part) / float64(max(d.Peak.Requested, 1)) }
 	for _, c := range d.Peak.Categories {
 		if c.Bytes < half || c.Bytes <= 0 || c.Category == Other.String() || c.Category == Autograd.String() {
 			continue
 		}
-		return fmt.Sprintf(", %s of it %s", shareText(c.Bytes, d.Peak.Requested), c.Category)
+		return fmt.Sprintf(", %.0f %% of it %s", percent(c.Bytes), c.Category)
 	}
 	for _, s := range d.Peak.Sites {
 		if s.Bytes >= half && s.Bytes > 0 {
-			return fmt.Sprintf(", %s of it from %s", shareText(s.Bytes, d.Peak.Requested), s.Where)
+			return fmt.Sprintf(", %.0f %% of it from %s", percent(s.Bytes), s.Where)
 		}
 	}
 	return ""
-}
-
-func shareText(part, whole int64) string {
-	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(max(whole, 1)))
 }
 
 // outageText states which request failed and what held the memory.

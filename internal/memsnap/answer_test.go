@@ -23,7 +23,7 @@ func TestAnswer(t *testing.T) {
 	unused := stepped(6)
 	unused.Devices[0].PeakReserved = 1200 * mib
 	risen := held()
-	risen.Devices[0].End.Requested = 600 * mib
+	risen.Devices[0].Rise = 600 * mib
 	other := stepped(6)
 	other.Devices = append([]Device{{Events: 1, Peak: Moment{}}}, other.Devices...)
 	still := held()

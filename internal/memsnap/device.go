@@ -24,6 +24,7 @@ func newDevice(ctx context.Context, r *Replay, o Options) (*Device, error) {
 		d.OOMs = append(d.OOMs, r.newOutage(a.momentAt(o.event, o.level, o.micros)))
 	}
 	d.End = a.momentAt(r.Events()-1, r.End(), tops.last)
+	d.Rise = d.End.Requested - r.Start.Requested
 	d.Growth = r.findGrowth(a)
 	b := &budget{ctx: ctx, left: mostWork}
 	var checked *model
@@ -68,7 +69,9 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
 	step := 0
+	d.Still = n > 0
 	r.eachEvent(func(event int, act Action, row *allocation, l Level, micros int64) {
+		d.countEvent(act)
 		if l.Requested > t.level.Requested {
 			t.peak, t.level, t.micros = event, l, micros
 		}
@@ -98,6 +101,19 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	})
 	t.columns = s.Event
 	return t
+}
+
+// countEvent counts the driver's calls, and notes whether memory comes or goes.
+func (d *Device) countEvent(act Action) {
+	switch {
+	case act == SegmentFree || act == SegmentUnmap:
+		d.SegmentsReturned++
+	case act.isSegmentCall():
+		d.SegmentsRequested++
+	case act == Unknown || act > FreeCompleted:
+		return
+	}
+	d.Still = false
 }
 
 // add adds the level of memory after an event to the given column: to the last one, or to a new one.

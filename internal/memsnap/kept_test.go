@@ -5,11 +5,13 @@
 package memsnap
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/pool"
 	"github.com/gpuprof/gpuprof/internal/testkit/memtest"
 )
@@ -228,6 +230,40 @@ func TestAutocastKept(t *testing.T) {
 	}
 }
 
+// reread returns an analysis as a reader of its file has it.
+func reread(t *testing.T, a *Analysis) *Analysis {
+	t.Helper()
+	var text bytes.Buffer
+	if err := document.Encode(&text, a); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Decode(text.Bytes(), "memory.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestStill: a snapshot whose events are marks alone shows no memory that comes or goes, in its file as well.
+func TestStill(t *testing.T) {
+	for name, c := range map[string]struct {
+		acts  []Action
+		still bool
+	}{
+		"marks":     {[]Action{Seen, Unknown, OOM}, true},
+		"a tensor":  {[]Action{Seen, Alloc}, false},
+		"a segment": {[]Action{SegmentAlloc, Seen}, false},
+	} {
+		d := Device{Still: true}
+		for _, act := range c.acts {
+			d.countEvent(act)
+		}
+		if d.Still != c.still {
+			t.Errorf("%s: still is %v", name, d.Still)
+		}
+	}
+}
+
 // A snapshot without steps names segments that go back to the driver again and again, and one whose events are marks
 // alone is as one without events.
 func TestLimitsOfASnapshotWithoutSteps(t *testing.T) {
@@ -242,7 +278,12 @@ func TestLimitsOfASnapshotWithoutSteps(t *testing.T) {
 				}
 			}
 		}
-		return analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4))).Answer()
+		a := analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4)))
+		got := a.Answer()
+		if saved := reread(t, a).Answer(); saved.Sentence != got.Sentence || saved.Verdict != got.Verdict {
+			t.Errorf("a saved analysis answers %q, the snapshot %q", saved.Sentence, got.Sentence)
+		}
+		return got
 	}
 	const churn = "60 segments went back to the driver and 61 were requested"
 	if got := answer(60, true); !strings.Contains(got.Sentence, churn) {
