@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -91,13 +92,7 @@ func (a *Arena) Receive(s device.Stream, src device.Buffer, at, n int) ([]float3
 			return nil, a.Err
 		}
 	}
-	if err := s.Copy(a.staging, 0, src, at*floatBytes, n*floatBytes); err != nil {
-		return nil, err
-	}
-	if err := s.Sync(); err != nil {
-		return nil, err
-	}
-	return slices.Clone(device.Floats(a.staging)[:n]), nil
+	return receiveThrough(a.staging, s, src, at, n)
 }
 
 // Send copies v to dst through a temporary pageable buffer and waits, because it frees that buffer.
@@ -122,21 +117,24 @@ func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) er
 
 // Receive copies elements [at, at+n) of src to the host and waits for the copy.
 func Receive(dev device.Device, s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
-	out := make([]float32, n)
 	if n == 0 {
-		return out, nil
+		return []float32{}, nil
 	}
 	dst, err := dev.Alloc(n*floatBytes, device.Pageable)
 	if err != nil {
 		return nil, err
 	}
-	err = s.Copy(dst, 0, src, at*floatBytes, n*floatBytes)
-	if err == nil {
-		err = s.Sync()
+	out, err := receiveThrough(dst, s, src, at, n)
+	return out, cmp.Or(err, dst.Free())
+}
+
+// receiveThrough copies elements [at, at+n) of src to the host through a host buffer, and waits for the copy.
+func receiveThrough(buffer device.Buffer, s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
+	if err := s.Copy(buffer, 0, src, at*floatBytes, n*floatBytes); err != nil {
+		return nil, err
 	}
-	copy(out, device.Floats(dst))
-	if e := dst.Free(); err == nil {
-		err = e
+	if err := s.Sync(); err != nil {
+		return nil, err
 	}
-	return out, err
+	return slices.Clone(device.Floats(buffer)[:n]), nil
 }
