@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -24,14 +23,14 @@ func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 // refuseArrivals refuses a file that is no schedule and an address at which the process cannot listen, before any
 // step is measured: the load after the steps would fail on either.
 func refuseArrivals(k settings) error {
-	if file, is := strings.CutPrefix(k.Arrivals, arriveTrace); is {
+	if file, is := k.traceFile(); is {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {
 			return nil // only the session reads a pipe: it can be read once
 		}
 		_, err := readTrace(context.Background(), file) // does not block: a regular file has no writer to wait for
 		return err
 	}
-	address, is := strings.CutPrefix(k.Arrivals, arriveHTTP)
+	address, is := k.address()
 	if !is {
 		return nil
 	}

@@ -279,6 +279,12 @@ func warmKnob() workloads.Knob {
 	return k
 }
 
+// address returns the address at which the service listens, or false if the program itself makes the requests.
+func (k settings) address() (string, bool) { return strings.CutPrefix(k.Arrivals, arriveHTTP) }
+
+// traceFile returns the file that holds the arrival times, or false if the settings name no file.
+func (k settings) traceFile() (string, bool) { return strings.CutPrefix(k.Arrivals, arriveTrace) }
+
 // countClients returns the number of clients in a closed loop, or 0 if requests follow a schedule.
 func (k settings) countClients() int {
 	n, closed := strings.CutPrefix(k.Arrivals, arriveClosed)
@@ -304,7 +310,7 @@ func (Workload) Refuse(info device.Info, set gpuprof.Settings) error {
 func refuseLoad(k settings) error {
 	open := k.Arrivals == arriveGamma
 	clients := k.countClients()
-	_, outside := strings.CutPrefix(k.Arrivals, arriveHTTP)
+	_, outside := k.address()
 	switch {
 	case k.Load > 0 && k.Rate > 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", plainText(k.Load), plainText(k.Rate)).WithFix("give one of them")

@@ -129,7 +129,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if err != nil {
 		return nil, err
 	}
-	if address, is := strings.CutPrefix(s.k.Arrivals, arriveHTTP); is {
+	if address, is := s.k.address(); is {
 		return s.serveOutside(ctx, l, p, address)
 	}
 	out, err := s.serveLoad(ctx, l, p)
@@ -221,7 +221,7 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 	if s.k.Overload == traffic.Block {
 		p.waits = loadtest.WaitsRoom
 	}
-	if _, is := strings.CutPrefix(s.k.Arrivals, arriveHTTP); is { // the arrival times are unknown in advance
+	if _, is := s.k.address(); is { // the arrival times are unknown in advance
 		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}

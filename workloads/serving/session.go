@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -61,7 +60,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	s := &session{
 		dev: d, k: k, mem: op.Arena{Dev: d}, slots: make([]slot, k.Slots), pace: workloads.Read[loop.Pace](c.Knobs), sizes: traffic.Sizes(k.MaxBatch),
 	}
-	if file, is := strings.CutPrefix(s.k.Arrivals, arriveTrace); is {
+	if file, is := s.k.traceFile(); is {
 		s.trace, err = readTrace(ctx, file)
 	}
 	if err == nil {
