@@ -31,15 +31,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		if child := NodeOf(node, word); child != nil {
 			node = child
 		}
-		name, value, joined := strings.Cut(word, "=")
-		flag := anyFlag(node, name)
-		if flag == nil && len(word) > 2 && word[0] == '-' { // -oFILE
-			if flag = anyFlag(node, word[:2]); flag != nil && !flag.IsBool() && !flag.IsCounter() {
-				value, joined = word[2:], true
-			} else {
-				flag = nil
-			}
-		}
+		flag, value, joined := splitFlag(node, word)
 		if flag == nil {
 			short, behindArgument = append(short, word), true
 			continue
@@ -64,6 +56,19 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		}
 	}
 	return short, more
+}
+
+// splitFlag returns the flag that a word names, nil for other words. joined reports that the word has the flag's value
+// too: --output=FILE or -oFILE.
+func splitFlag(node *kong.Node, word string) (flag *kong.Flag, value string, joined bool) {
+	name, value, joined := strings.Cut(word, "=")
+	if flag = anyFlag(node, name); flag != nil || len(word) < 3 {
+		return flag, value, joined
+	}
+	if flag = anyFlag(node, word[:2]); flag == nil || flag.IsBool() || flag.IsCounter() { // -vq are two flags
+		return nil, "", false
+	}
+	return flag, word[2:], true
 }
 
 // anyFlag returns the flag of that name of a verb or a parent, also a hidden one; nil if there is none.
