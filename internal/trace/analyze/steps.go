@@ -238,13 +238,14 @@ type rangeGroup struct {
 
 // annotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
-	groups := slices.DeleteFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
+	all := x.rangeGroups(x.isProgramRange)
+	groups := slices.DeleteFunc(slices.Clone(all), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
 	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(launches[b.lane], launches[a.lane]))
 	})
 	for _, g := range groups[:min(len(groups), mostSources)] {
 		best := x.busierLaneGroup(g, launches)
-		if outer := x.stepsOfLayers(best); outer != nil {
+		if outer := x.stepsOfLayers(best, all); outer != nil {
 			best = outer
 		} else if layerName.MatchString(best.name) {
 			continue

@@ -13,12 +13,12 @@ var (
 	epochName = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
 )
 
-// stepsOfLayers checks whether the ranges of g are layers. They are if there are two or more larger ranges, each of
-// which holds the same number of ranges of g, two or more. It returns these larger ranges, nil if there are none.
+// stepsOfLayers checks whether the ranges of g are layers. They are if the list all has two or more larger ranges, each
+// of which holds the same number of ranges of g, two or more. It returns these larger ranges, nil if there are none.
 // Names distinguish them from epochs, which hold batches.
-func (x *Index) stepsOfLayers(g *rangeGroup) *rangeGroup {
+func (x *Index) stepsOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 	var best *rangeGroup
-	for _, o := range x.rangeGroups(x.isProgramRange) {
+	for _, o := range all {
 		if o.lane != g.lane || o.name == g.name || len(o.events) < 2 || epochName.MatchString(o.name) {
 			continue
 		}

@@ -24,9 +24,12 @@ type traceQuality struct {
 	graphLaunches, graphKernels int
 	unknown, span               int64 // ns; of the device with the largest share
 	linksBroken                 bool
-	lost                        bool   // more records are missing than findings tolerate
-	noKernels                   bool   // launches were recorded, but no device operation
-	sampled                     string // the sentence for a recording that is a sample, "" for others
+	lost                        bool // more records are missing than findings tolerate
+	noKernels                   bool // launches were recorded, but no device operation
+	// sampled reports a recording from which events were taken out: recorded operators of the numbered ones are left.
+	sampled  bool
+	recorded int
+	numbered int64
 }
 
 // measureQuality measures the quality of the steady part, and marks waits that a missing kernel may have filled.
@@ -43,10 +46,8 @@ func (c *ruleContext) measureQuality() traceQuality {
 	ofGraph := func(g int32) bool { return c.isGraphOp(&c.t.GPU[g]) }
 	c.eachSteadyOp(ofGraph, func(*ruleDevice, int32, *model.GPU) { q.graphKernels++ })
 	q.noKernels = len(c.devices) == 0 && c.t.Gate.Launches > 0
-	if have, numbered, sampled := c.x.SampledOperators(); sampled {
-		q.sampled = fmt.Sprintf("it is a sample: %d operators are there of the %d that their ids count", have, numbered)
-	}
-	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events) || q.sampled != ""
+	q.recorded, q.numbered, q.sampled = c.x.SampledOperators()
+	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events) || q.sampled
 	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
 	return q
 }
@@ -152,8 +153,8 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 		}
 		why = append(why, text)
 	}
-	if q.sampled != "" {
-		why = append(why, q.sampled)
+	if q.sampled {
+		why = append(why, fmt.Sprintf("it is a sample: %d operators are there of the %d that their ids count", q.recorded, q.numbered))
 	} else if q.lost {
 		why = append(why, fmt.Sprintf("up to %d records were lost beside %d that are there", c.t.Lost, c.t.Events))
 	}
@@ -176,10 +177,8 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 		title = "records of the trace are wrong: " + strings.Join(why, "; ")
 	}
 	f := c.newFinding(claim{device: -1}, title)
-	f.First = q.sampled != ""
-	if q.sampled != "" {
-		have, numbered, _ := c.x.SampledOperators()
-		f.Evidence["sampled_operators"], f.Evidence["operators_by_ids"] = have, numbered
+	if f.First = q.sampled; q.sampled {
+		f.Evidence["sampled_operators"], f.Evidence["operators_by_ids"] = q.recorded, q.numbered
 	}
 	f.Evidence["untimed_records"] = failed.Untimed
 	f.Evidence["overrunning_records"] = failed.Overruns
