@@ -101,8 +101,8 @@ func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	f.Evidence["longest_gap_ns"] = at.longest
 	f.Evidence["gaps"] = at.gaps
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
-	f.PyTorch, f.AnyProgram = "record more steps: a pause that comes once is no property of the program", true
-	f.Caveats = append(f.Caveats, "no time claimed: the other steps have no such wait")
+	f.PyTorch, f.AnyProgram = "record more steps, which show whether the pause comes again", true
+	f.Caveats = append(f.Caveats, "no time claimed: one of the recorded steps has this wait, and how often it comes is unknown")
 	return f
 }
 
