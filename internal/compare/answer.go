@@ -303,8 +303,8 @@ func isPlainCommand(command string) bool {
 	return strings.HasPrefix(command, "gpuprof ") && !strings.ContainsAny(command, "<>|&;`$@") && !strings.Contains(command, "://")
 }
 
-// suggestAction returns the most useful next action: a proposed change with its command, the failure to mend, the
-// place to look, or the measurement that would decide.
+// suggestAction returns the first of these actions that applies: make the proposed change, with its command; correct
+// what failed; take the first of Next, which is a place to look at or the measurement that would decide.
 func (c *Comparison) suggestAction() *gpuprof.Action {
 	for i := range c.Findings {
 		if f := &c.Findings[i]; f.Knob != "" && isPlainCommand(f.Command) {

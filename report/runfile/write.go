@@ -136,7 +136,7 @@ func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	name := filepath.Join(filepath.Dir(target), owner.TempName(owner.Prefix, ".tmp"))
 	perm := fs.FileMode(0o666)
 	if mode != 0 {
-		perm = mode & 0o600 // nobody else may read it until the mode is set
+		perm = mode & 0o600 // only the owner can read the file until Chmod sets its mode
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

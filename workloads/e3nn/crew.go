@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// crew runs loops over rows on several goroutines, including the caller's. It allocates nothing after its creation. A
-// late or missing helper delays nobody: the caller does the remaining chunks.
+// crew runs loops over rows on several goroutines, including the caller's. It allocates nothing after its creation. The
+// caller never waits for a helper, one of the other goroutines, to begin: it computes the chunks that no helper takes.
 //
 // The caller's goroutine is locked to its thread, because a GPU context is, so yielding or parking takes two thread
 // switches. Therefore the caller and the helpers poll for each other for longer than a chunk takes, and park only

@@ -1,8 +1,6 @@
 package input
 
 import (
-	"math"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -63,7 +61,7 @@ func (p *Peaks) apply(t *model.Trace) error {
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		name = d.Name
-		if rate := p.rates[d.Name]; rate > 0 && !math.IsInf(rate, 0) {
+		if rate := p.rates[d.Name]; rate > 0 {
 			d.ProductFLOPsPerS, d.MeasuredBy, known = rate, p.measuredBy, true
 		}
 	}
