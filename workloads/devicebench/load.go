@@ -89,10 +89,16 @@ func (b *bench) sustainLoad() (rate float64, half time.Time, err error) {
 	if err := b.stream.Sync(); err != nil {
 		return 0, half, err
 	}
+	return b.load.flops * float64(batch) * batchRate(done, half), half, nil
+}
+
+// batchRate returns batches per second after the time half. done has at least two times at which the host saw a batch
+// end, in order.
+func batchRate(done []time.Time, half time.Time) float64 {
 	first, _ := slices.BinarySearchFunc(done, half, time.Time.Compare)
 	first = min(first, len(done)-2) // on a slow device a batch can last longer than the second half
 	span := done[len(done)-1].Sub(done[first]).Seconds()
-	return b.load.flops * float64(batch) * float64(len(done)-1-first) / max(span, 1e-9), half, nil
+	return float64(len(done)-1-first) / max(span, 1e-9)
 }
 
 // difference returns b - a for every reason in b, or nil if b is empty, which means unknown.

@@ -114,11 +114,38 @@ func TestRunOnTheHost(t *testing.T) {
 	if got := strings.Join(phases, " "); got != "opening memory launches products link load" {
 		t.Errorf("phases %s", got)
 	}
-	// The same work twice as long is the same rate: the figures hang together.
-	own, _ := c.Metric("gemm_fp32_own")
-	sustained, _ := c.Metric("sustained")
-	if r := float64(sustained.Value / own.Value); r < 0.05 || r > 2 {
-		t.Errorf("sustained %g is %g of the product's best %g", float64(sustained.Value), r, float64(own.Value))
+	// How the two rates compare is the machine's business: other work on it slows one and not the other.
+	for _, name := range []string{"gemm_fp32_own", "sustained"} {
+		if m, ok := c.Metric(name); !ok || m.Value <= 0 || math.IsInf(float64(m.Value), 0) {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
+}
+
+func TestBatchRate(t *testing.T) {
+	begin := time.Now()
+	at := func(ms ...int) []time.Time {
+		var out []time.Time
+		for _, m := range ms {
+			out = append(out, begin.Add(time.Duration(m)*time.Millisecond))
+		}
+		return out
+	}
+	half := begin.Add(100 * time.Millisecond)
+	for name, c := range map[string]struct {
+		done []time.Time
+		want float64
+	}{
+		"steady":                   {at(20, 40, 60, 80, 100, 120, 140, 160, 180, 200), 50},
+		"slow at first":            {at(50, 100, 110, 120, 130), 100},
+		"throttled later":          {at(10, 20, 30, 120, 170, 220), 20},
+		"one batch in each half":   {at(90, 190), 10},
+		"a batch longer than half": {at(10, 60, 360), 1 / 0.3},
+		"everything before half":   {at(10, 20, 30), 100},
+	} {
+		if got := batchRate(c.done, half); math.Abs(got-c.want) > 1e-9*c.want {
+			t.Errorf("%s: %g batches/s, want %g", name, got, c.want)
+		}
 	}
 }
 

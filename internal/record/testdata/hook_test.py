@@ -472,7 +472,10 @@ class TestThreads(unittest.TestCase):
         before = count()
         for _ in range(20):
             time.sleep(0.001)
-        self.assertGreaterEqual(count()[0] - before[0], 20)
+        # On a busy machine a sleep can begin with the loss of the CPU and end before it returns: no voluntary switch.
+        voluntary, involuntary = (now - then for now, then in zip(count(), before))
+        self.assertGreater(voluntary, 0)
+        self.assertGreaterEqual(voluntary + involuntary, 20)
         self.assertEqual(names.switches_of(1 << 30)(), (0, 0))
 
     def test_below_a_compiler(self):
