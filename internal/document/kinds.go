@@ -65,7 +65,8 @@ func kinds() []kind {
 		// 2.1.0: kind; "pytorch" (formerly "knob") is the PyTorch line to change; warnings have a fix. 2.2.0: answer.
 		// 2.3.0: the measurement behind the reachable rate of a roofline, and causes that occur in some steps only.
 		{Analysis, "2.3.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
-		{TraceComparison, "2.2.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
+		// 2.3.0: times of causes that occur in some steps only.
+		{TraceComparison, "2.3.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs. 1.5.0: sources of
 		// faults and their answers, including XIDs (formerly condition.fault); PCI addresses; verdict "not checked".
 		{Health, "1.6.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},

@@ -277,7 +277,10 @@ type FindingChange struct {
 	Rule    string `json:"rule"`
 	OldNS   int64  `json:"old_claim_step_ns"` // claimed per step before
 	NewNS   int64  `json:"new_claim_step_ns"` // claimed per step after
-	Outcome string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
+	// Finding.RareNS before and after.
+	OldRareNS int64  `json:"old_rare_step_ns,omitempty"`
+	NewRareNS int64  `json:"new_rare_step_ns,omitempty"`
+	Outcome   string `json:"outcome"` // "gone", "smaller", "unchanged", "larger", "new"
 	// Parts are the classes and idle states of the claim. If they are unknown (empty), the whole step counts.
 	Parts []string `json:"parts,omitempty"`
 	// DeliveredNS is the reduction of Parts per step. LowNS and HighNS bound its 95 % interval, from the variation of

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ const (
 
 type ruleClaim struct {
 	ns    int64
+	rare  int64 // Finding.RareNS
 	parts []string
 }
 
@@ -31,10 +33,10 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 	out := map[string]ruleClaim{}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		if had, ok := out[f.Rule]; ok && had.ns >= f.StepNS {
+		if had, ok := out[f.Rule]; ok && (had.ns > f.StepNS || had.ns == f.StepNS && had.rare >= f.RareNS) {
 			continue
 		}
-		c := ruleClaim{ns: f.StepNS}
+		c := ruleClaim{ns: f.StepNS, rare: f.RareNS}
 		for _, part := range slices.Sorted(maps.Keys(f.Parts)) {
 			if float64(f.Parts[part]) >= ownPart*float64(f.StepNS) {
 				c.parts = append(c.parts, part)
@@ -76,8 +78,9 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 			continue
 		}
 		c.Findings = append(c.Findings, FindingChange{
-			Rule: id, OldNS: was.ns, NewNS: is.ns, Parts: was.parts, SavedNS: c.StepOldNS - c.StepNewNS,
-			Outcome: outcomeOf(had, has, was.ns, is.ns),
+			Rule: id, OldNS: was.ns, NewNS: is.ns, OldRareNS: was.rare, NewRareNS: is.rare,
+			Parts: was.parts, SavedNS: c.StepOldNS - c.StepNewNS,
+			Outcome: outcomeOf(had, has, cmp.Or(was.ns, was.rare), cmp.Or(is.ns, is.rare)),
 		})
 	}
 	for i := range c.Findings {
@@ -106,7 +109,8 @@ func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	return ns
 }
 
-// outcomeOf names the change of a finding from whether it was found (had, has) and its claims (was, is), ns.
+// outcomeOf names the change of a finding from whether it was found (had, has) and its claims (was, is), ns, or its times
+// in some steps only.
 func outcomeOf(had, has bool, was, is int64) string {
 	switch {
 	case !has:
@@ -139,6 +143,8 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 		noise = *f.HighNS - got
 	}
 	switch {
+	case f.OldNS == 0 && f.NewNS == 0 && f.OldRareNS+f.NewRareNS > 0:
+		say(notTried, " is %s: %s of the mean step after the recorded ones; the recorded steps do not have its cause", f.Outcome, f.rareText())
 	case f.Outcome == "new":
 		say(notTried, " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
 	case claim == 0:
@@ -169,6 +175,18 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	if f.CameTrue == "yes" || f.CameTrue == "partly" {
 		f.Statement += f.stepText(c)
 	}
+}
+
+// rareText gives the time of a cause in some steps only, before and after, as far as it is there.
+func (f *FindingChange) rareText() string {
+	was, is := gpuprof.FormatNS(f.OldRareNS), gpuprof.FormatNS(f.NewRareNS)
+	switch {
+	case f.OldRareNS == 0:
+		return "it takes " + is
+	case f.NewRareNS == 0:
+		return "it took " + was
+	}
+	return "it took " + was + " and takes " + is
 }
 
 func (f *FindingChange) deliveredText(c *Comparison) string {

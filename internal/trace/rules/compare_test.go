@@ -84,6 +84,34 @@ func TestCompareJudgesClaims(t *testing.T) {
 	}
 }
 
+// A cause in some steps only claims nothing of the recorded steps: its change is told, and not judged by them.
+func TestCompareRareCauses(t *testing.T) {
+	const rule = "checkpoint-write"
+	side := func(claims map[string]int64, rare int64) *analyze.Analysis {
+		a := program(1_000_000, 6, claims)
+		if rare > 0 {
+			a.Findings = append(a.Findings, gpuprof.Finding{Rule: rule, RareNS: rare, RareShare: 0.1})
+		}
+		return a
+	}
+	for name, c := range map[string]struct {
+		old, now *analyze.Analysis
+		outcome  string
+		want     string
+	}{
+		"gone":      {side(nil, 400_000), side(nil, 0), "gone", "gone: it took 400 us of the mean step"},
+		"smaller":   {side(nil, 400_000), side(nil, 100_000), "smaller", "it took 400 us and takes 100 us of the mean step"},
+		"new":       {side(nil, 0), side(nil, 400_000), "new", "new: it takes 400 us of the mean step"},
+		"unchanged": {side(nil, 400_000), side(nil, 400_000), "unchanged", "it took 400 us and takes 400 us of"},
+		"recorded":  {side(map[string]int64{rule: 300_000}, 0), side(map[string]int64{rule: 300_000}, 0), "unchanged", "was not tested: up to 300 us"},
+	} {
+		f := rules.Compare(c.old, c.now).Findings
+		if len(f) != 1 || f[0].Outcome != c.outcome || f[0].CameTrue != "not tried" || !strings.Contains(f[0].Statement, c.want) {
+			t.Errorf("%s: %+v, want %s with %q", name, f, c.outcome, c.want)
+		}
+	}
+}
+
 func TestCompareCountsAStep(t *testing.T) {
 	got := rules.Compare(program(1_000_000, 4, nil), program(600_000, 9, nil))
 	want := map[string][2]int64{"gemm": {500_000, 300_000}, "starved": {500_000, 300_000}}

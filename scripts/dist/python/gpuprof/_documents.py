@@ -52,7 +52,8 @@ class Finding:
     """A finding of an analysis.
 
     claim is the largest possible saving: seconds per step of a trace, bytes of a memory snapshot. It is a bound, so interval
-    begins at 0. share is the claim's part of the mean step, or of the peak.
+    begins at 0. share is the claim's part of the mean step, or of the peak. rare is the time, in seconds of the mean step after
+    the recorded ones, of a cause that occurs in some steps only; None without one.
     """
 
     def __init__(self, json: Dict[str, Any]) -> None:
@@ -67,6 +68,8 @@ class Finding:
         ns = json.get("claim_step_ns", json.get("claim_ns"))
         self.unit = "B" if "claim_bytes" in json else "s"
         self.claim: Optional[float] = float(json["claim_bytes"]) if self.unit == "B" else ns / 1e9 if ns is not None else None
+        rare = json.get("rare_step_ns")
+        self.rare: Optional[float] = rare / 1e9 if rare is not None else None
 
     @property
     def interval(self) -> Interval:

@@ -51,6 +51,8 @@ def finding(f: "Finding") -> str:
     if f.claim is not None:
         share = " (%.3g %%)" % (100 * f.share) if f.share is not None else ""
         out += '<br><span class="mute">at most</span> %s%s' % (escape(amount(f.claim, f.unit)), share)
+    if f.rare is not None:
+        out += '<br><span class="mute">in some steps only:</span> %s of the mean step after the recorded ones' % escape(amount(f.rare, "s"))
     for label, text in (("change", f.change), ("measure", f.verify)):
         if text:
             out += '<br><span class="mute">%s</span> <code>%s</code>' % (label, escape(text))

@@ -14,11 +14,14 @@ NAME = "gpuprof"
 
 
 def scalars(analysis: Analysis) -> Dict[str, float]:
-    """The figures of an analysis: the mean step, and the largest possible saving of each finding, seconds."""
+    """The figures of an analysis, seconds: the mean step, and of each finding the largest possible saving, or the time of a cause
+    that occurs in some steps only."""
     out = {NAME + "/step_s": analysis.step_s} if analysis.step_s else {}
     for f in analysis.findings:
         if f.claim is not None and f.unit == "s":
             out["%s/claim_s/%s" % (NAME, f.id)] = f.claim
+        if f.rare is not None:
+            out["%s/rare_s/%s" % (NAME, f.id)] = f.rare
     return out
 
 

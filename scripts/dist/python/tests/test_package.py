@@ -309,6 +309,16 @@ class TestLoggers(Case):
         self.assertEqual(w.got[1:], [("gpuprof/step_s", 1e-3, 7), ("gpuprof/claim_s/item", 131e-6, 7)])
         self.assertIn("&lt;script&gt;", w.got[0][1])
 
+    def test_a_cause_in_some_steps_only(self):
+        f = gpuprof._documents.Finding({"rule": "checkpoint-write", "title": "saves", "rare_step_ns": 4_000_000, "rare_share": 0.4})
+        self.assertEqual((f.claim, f.rare), (None, 0.004))
+        self.assertIn("in some steps only:</span> 4 ms of the mean step", gpuprof._html.finding(f))
+
+        class Saving:
+            step_s, findings = 0.01, [f]
+
+        self.assertEqual(_loggers.scalars(Saving()), {"gpuprof/step_s": 0.01, "gpuprof/rare_s/checkpoint-write": 0.004})
+
     def test_a_logger_that_fails_is_a_warning(self):
         class SummaryWriter:
             def add_text(self, *_):
