@@ -1,7 +1,6 @@
 package e3nn
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strings"
@@ -12,37 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
-	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
-
-// Forces pass their checks whatever the settings of the forward pass.
-func TestForcesPass(t *testing.T) {
-	for _, set := range [][]string{
-		{"small", "batch=96"},
-		{"small", "impl=fused", "batch=24"},
-		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir", "batch=24"},
-		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3", "batch=24", "recompute=weights"},
-		{"small", "layout=mul_ir", "batch=24", "graph=on"},
-		{"small", "graph=on", "batch=24", "recompute=all"},
-		{"small", "precision=bf16", "batch=24", "graph=on"},
-		{"small", "precision=fp16", "batch=24", "impl=fused"},
-		{"small", "precision=tf32x3", "batch=24"},
-		{"small", "precision=tf32", "batch=24", "recompute=all", "impl=unfused"},
-		{"deepaw", "batch=3", "mul=50", "edges=40"},
-		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all"},
-		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=weights"},
-		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
-		{"mace-medium", "edges=300", "batch=10", "mul=16"},
-	} {
-		t.Run(strings.Join(set, ","), func(t *testing.T) {
-			s := openSession(t, set[0], append(set[1:], "pass=forces")...)
-			checks := workloadtest.PassesWhole(t, s)
-			for _, c := range checks {
-				t.Logf("%s %.2g", c.Stage, float64(c.RelativeError))
-			}
-		})
-	}
-}
 
 // The same on the CUDA device: checked kernel by kernel, run, compared with the host
 // device, and nothing left.
@@ -51,31 +20,6 @@ func TestForcesOnCUDA(t *testing.T) {
 		onCUDA(t, false, "pass=forces,"+set)
 	}
 	onCUDA(t, true, "pass=forces,precision=fp16,graph=on")
-}
-
-// A check that cannot fail checks nothing: one thing at a time is broken behind the
-// way back, and the stage that computes with it fails.
-func TestForcesCheckCatches(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		spoil func(s *session)
-		stage string
-	}{
-		{"wrong readout", func(s *session) { device.Floats(s.layers[0].readout)[2]++ }, "loss"},
-		{"a readout that the way back alone has", func(s *session) { device.Floats(s.layers[0].readout)[2]++ }, "linear_gate_bwd"},
-		{"wrong feature", func(s *session) { device.Floats(s.layers[0].x)[3]++ }, "tensor_product_bwd"},
-		{"wrong MLP weight", func(s *session) { device.Floats(s.layers[0].w2)[7]++ }, "radial_bwd"},
-		{"a gradient that is not 1", func(s *session) { device.Floats(s.back.drho)[0] = 2 }, "gradient of the whole step"},
-		{"a way back that leaves out what comes before", func(s *session) {
-			s.plan = slices.DeleteFunc(s.plan, func(o stageOps) bool { return o.stage == stSphBack })
-		}, "forces"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := openSession(t, "small", "batch=24", "pass=forces")
-			tt.spoil(s)
-			workloadtest.Fails(t, s, tt.stage)
-		})
-	}
 }
 
 // forcesOf is the forces and the energy of the first batch.
@@ -102,50 +46,6 @@ func TestForcesDoNotDependOnTuning(t *testing.T) {
 		}
 		if !strings.HasPrefix(set, "impl=") && !strings.HasPrefix(set, "layout=") && !slices.Equal(got, base) {
 			t.Errorf("%s changes bits of forces", set)
-		}
-	}
-}
-
-// Forces are the derivative of the energy that the forward pass computes: moving one
-// atom by a little changes the energy by what its force says.
-func TestForcesAreTheSlopeOfTheEnergy(t *testing.T) {
-	s := openSession(t, "small", "points=atoms", "batch=12", "pass=forces", "mul=3")
-	run(t, s, 1)
-	force := device.Floats(s.slots[0].out)
-	p := widen(s.params)
-	sl := &s.slots[0]
-	rowptr, vec, src := device.Ints(sl.host.rowptr), device.Floats(sl.host.vec), device.Ints(sl.host.src)
-	start := slices.Clone(vec)
-	// An atom is moved by moving the vectors of its edges: none comes into reach.
-	energy := func(atom, axis int, by float64) float64 {
-		copy(vec, start)
-		for r := range s.rows {
-			for e := rowptr[r]; e < rowptr[r+1]; e++ {
-				if int(src[e]) == atom {
-					vec[3*int(e)+axis] += float32(by)
-				}
-				if r == atom {
-					vec[3*int(e)+axis] -= float32(by)
-				}
-			}
-		}
-		sum := 0.0
-		for r := range s.rows {
-			ref, err := s.referenceRow(context.Background(), sl, r, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum += ref.rho
-		}
-		return sum
-	}
-	const h = 1.0 / 128 // float32 holds the moved vectors to some 1e-7: the slope to 1e-5
-	for _, atom := range []int{0, 5, 11} {
-		for axis := range 3 {
-			slope := (8*(energy(atom, axis, h)-energy(atom, axis, -h)) - (energy(atom, axis, 2*h) - energy(atom, axis, -2*h))) / (12 * h)
-			if got := float64(force[3*atom+axis]); math.Abs(got+slope) > 3e-4*max(1, math.Abs(slope)) {
-				t.Errorf("atom %d, axis %d: force %g, the energy's slope is %g", atom, axis, got, slope)
-			}
 		}
 	}
 }

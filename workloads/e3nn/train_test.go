@@ -1,15 +1,12 @@
 package e3nn
 
 import (
-	"context"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
@@ -64,85 +61,6 @@ func trained(t *testing.T, steps int, set ...string) []float32 {
 		all = append(all, read(t, s, p.P, len(p.Values))...)
 	}
 	return all
-}
-
-// A hundred steps leave the same bits for any number of threads, launched or
-// replayed, kept or made again.
-func TestHundredStepsAreBitIdentical(t *testing.T) {
-	base := []string{"batch=20", "mul=3", "deterministic=on"}
-	want := trained(t, 100, append(base, "threads=1")...)
-	for _, set := range []string{"threads=2", "threads=all", "graph=on", "recompute=all", "streams=1"} {
-		if got := trained(t, 100, append(base, set)...); !slices.Equal(got, want) {
-			t.Errorf("%s changes bits of the parameters after 100 steps", set)
-		}
-	}
-}
-
-// A check that cannot fail checks nothing: one value of the reference is not what the device has, which begins from the
-// values that were drawn.
-func TestTrainingCheckCatches(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		of     func(s *session) *[]float32
-		stages []string
-	}{
-		{"target", func(s *session) *[]float32 { return &s.params.target }, []string{"loss", "gradient of the whole step"}},
-		{"readout", func(s *session) *[]float32 { return &s.params.readout[0] }, []string{"loss", "linear_gate_bwd", "gradient of the whole step"}},
-		{"feature", func(s *session) *[]float32 { return &s.params.x[0] }, []string{"tensor_product_bwd", "gradient of the whole step"}},
-		{"MLP weight", func(s *session) *[]float32 { return &s.params.w2[0] }, []string{"radial_bwd", "gradient of the whole step"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := openSession(t, "small", "batch=24", "pass=train")
-			v := tt.of(s)
-			*v = slices.Clone(*v) // the device's own stay
-			(*v)[2]++
-			workloadtest.Fails(t, s, tt.stages...)
-		})
-	}
-}
-
-// The gradients are the slopes of the loss that the reference computes.
-func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
-	s := openSession(t, "small", "points=atoms", "batch=12", "pass=train", "mul=3", "clip=1000000")
-	run(t, s, 1)
-	sl := &s.slots[0]
-	p := widen(s.params)
-	loss := func() float64 {
-		sum := 0.0
-		for r := range s.rows {
-			ref, err := s.referenceRow(context.Background(), sl, r, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			off := ref.rho - float64(s.params.target[r])
-			sum += off * off / 2 / float64(s.rows)
-		}
-		return sum
-	}
-	g := s.train.grads[0]
-	for _, c := range []struct {
-		name string
-		b    device.Buffer
-		v    []float64
-	}{{"features", g.x, p.x[0]}, {"w1", g.w1, p.w1[0]}, {"w2", g.w2, p.w2[0]}, {"mix", g.mix, p.mix[0]}, {"readout", g.readout, p.readout[0]}} {
-		got := read(t, s, c.b, len(c.v))
-		for _, at := range []int{0, len(c.v) / 3, len(c.v) - 1} {
-			if c.name == "features" { // the session's order is another
-				at -= at % s.model.Layers[0].In.Dim() // the first scalar of an atom is first in both
-			}
-			was := c.v[at]
-			value := func(d float64) float64 {
-				c.v[at] = was + d
-				return loss()
-			}
-			const h = 1e-3
-			slope := (8*(value(h)-value(-h)) - (value(2*h) - value(-2*h))) / (12 * h)
-			c.v[at] = was
-			if math.Abs(float64(got[at])-slope) > 1e-5*max(1, math.Abs(slope)) {
-				t.Errorf("%s %d: %g, the loss's slope is %g", c.name, at, got[at], slope)
-			}
-		}
-	}
 }
 
 // The work of training's way back at full size, counted per edge and row on a small batch.
