@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Effect is an estimate of the logarithm of a ratio with its error: (Theta - true value) / SE has Student's t
@@ -57,6 +59,14 @@ func (e Effect) Lower(level float64) float64 {
 		return e.ranks.quantile(1-level) - e.Bias
 	}
 	return e.Theta - TQuantile(e.Nu, level)*e.SE - e.Bias
+}
+
+// ratio converts the effect to a ratio with its 95 % interval; ok is false if it is not OK.
+func (e Effect) ratio() (r gpuprof.Ratio, ok bool) {
+	if !e.OK() {
+		return gpuprof.Ratio{}, false
+	}
+	return gpuprof.Ratio{Ratio: math.Exp(e.Theta), CI95: [2]float64{math.Exp(e.Lower(0.975)), math.Exp(e.Upper(0.975))}}, true
 }
 
 // MDE returns the minimum detectable effect: the least true effect that a one-sided test of "at most bound" at
