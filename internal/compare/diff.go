@@ -133,19 +133,16 @@ func (d Difference) String() string {
 func joinParts(parts []*Result) *Result {
 	first := parts[0]
 	out := *first
-	out.Env, out.Facts, out.Code = mergeFields(parts, func(r *Result) map[string]string { return r.Env }),
-		mergeFields(parts, func(r *Result) map[string]string { return r.Facts }), mergeFields(parts, func(r *Result) map[string]string { return r.Code })
-	out.Knobs = map[string]Knob{}
-	values := mergeFields(parts, func(r *Result) map[string]string {
-		m := map[string]string{}
+	out.Env, out.Facts, out.Code, out.Knobs = map[string]string{}, map[string]string{}, map[string]string{}, map[string]Knob{}
+	values := map[string]string{}
+	for _, r := range parts {
+		JoinFields(out.Env, r.Env)
+		JoinFields(out.Facts, r.Facts)
+		JoinFields(out.Code, r.Code)
 		for name, k := range r.Knobs {
-			m[name] = k.Value
+			JoinFields(values, map[string]string{name: k.Value})
+			out.Knobs[name] = Knob{values[name], k.Model || out.Knobs[name].Model}
 		}
-		return m
-	})
-	for name, v := range values {
-		model := slices.ContainsFunc(parts, func(r *Result) bool { return r.Knobs[name].Model })
-		out.Knobs[name] = Knob{v, model}
 	}
 	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil
 	index := map[string]int{}
@@ -163,11 +160,7 @@ func joinParts(parts []*Result) *Result {
 			out.Metrics[i].SenderLate = out.Metrics[i].SenderLate || m.SenderLate
 		}
 		out.RunInfo = append(out.RunInfo, mergeRunInfo(r.RunInfo))
-		for _, f := range r.Failed {
-			if !slices.Contains(out.Failed, f) {
-				out.Failed = append(out.Failed, f)
-			}
-		}
+		out.Failed = unionStrings(out.Failed, r.Failed)
 		for _, w := range r.Warnings {
 			if !slices.ContainsFunc(out.Warnings, func(o gpuprof.Warning) bool { return o.Code == w.Code }) {
 				out.Warnings = append(out.Warnings, w)
@@ -190,18 +183,15 @@ func areAllEqual(runs [][]float64) bool {
 	return ok && c.Steady
 }
 
-func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, r := range parts {
-		for key, value := range fields(r) {
-			if old, ok := out[key]; !ok {
-				out[key] = value
-			} else if !slices.Contains(strings.Split(old, "; "), value) {
-				out[key] = old + "; " + value
-			}
+// JoinFields adds the fields of others to all. Different values within one side are joined, so that both are visible.
+func JoinFields(all, others map[string]string) {
+	for key, value := range others {
+		if old, ok := all[key]; !ok {
+			all[key] = value
+		} else if !slices.Contains(strings.Split(old, "; "), value) {
+			all[key] = old + "; " + value
 		}
 	}
-	return out
 }
 
 func mergeRunInfo(infos []RunInfo) RunInfo {

@@ -42,6 +42,9 @@ func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if b.entries, err = pairEntries(old, new, o, kind == kindGate); err != nil {
 		return nil, err
 	}
+	if err := b.checkAllowed(); err != nil {
+		return nil, err
+	}
 	b.blockAll()
 	b.oneSided()
 	b.settleUndirected()

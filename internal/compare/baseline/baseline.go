@@ -84,24 +84,9 @@ type Session struct {
 	Knobs map[string]compare.Knob `json:"knobs"`
 	Runs  []compare.RunInfo       `json:"runs"` // by process; empty when unknown
 
-	Metrics []Metric `json:"metrics"`
-	Stages  []string `json:"stages"` // the metrics that add up to Total
-	Total   string   `json:"total"`
-}
-
-// Metric is a quantity with up to eleven samples per process.
-type Metric struct {
-	Name           string      `json:"name"`
-	Unit           string      `json:"unit"`
-	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
-	Exact          bool        `json:"exact,omitempty"`
-	Undirected     bool        `json:"undirected,omitempty"` // no better direction
-	Runs           [][]float64 `json:"runs"`
-	// Rate is a metric's request rate, 1/s; 0 for none. UnderLoad marks a latency or rate that callers measured.
-	Rate      float64 `json:"rate_per_s,omitempty"`
-	UnderLoad bool    `json:"under_load,omitempty"`
-	// SenderLate marks requests that were sent late (coordinated omission), so that the figures measure the sender.
-	SenderLate bool `json:"sender_late,omitempty"`
+	Metrics []compare.MetricData `json:"metrics"` // with up to eleven samples per process
+	Stages  []string             `json:"stages"`  // the metrics that add up to Total
+	Total   string               `json:"total"`
 }
 
 // FingerprintOf returns a run's fingerprint.
@@ -204,18 +189,17 @@ func SessionOf(res *compare.Result) Session {
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for _, m := range res.Metrics {
-		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		processes, samples := 0, 0
-		for _, run := range m.Runs {
+		m.Runs = slices.Clone(m.Runs)
+		for k, run := range m.Runs {
 			if len(run) > 0 {
 				processes, samples = processes+1, samples+len(run)
 			}
 			if !m.Exact { // exact metrics keep every sample
-				run = reduceSamples(run)
+				m.Runs[k] = reduceSamples(run)
 			}
-			kept.Runs = append(kept.Runs, run)
 		}
-		s.Metrics = append(s.Metrics, kept)
+		s.Metrics = append(s.Metrics, m)
 		s.Processes, s.Samples = max(s.Processes, processes), max(s.Samples, samples)
 	}
 	return s
@@ -259,11 +243,10 @@ func (s *Session) Result(name string) *compare.Result {
 		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
-		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		if m.Exact {
-			data.Digits = s.ExactDigits
+			m.Digits = s.ExactDigits
 		}
-		r.Metrics = append(r.Metrics, data)
+		r.Metrics = append(r.Metrics, m)
 	}
 	return r
 }

@@ -34,9 +34,9 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	out.Failed, out.Warnings, out.RunInfo = nil, nil, nil
 	at, total, timed := map[string]int{}, 0, true
 	for _, r := range rs {
-		joinAll(out.Env, r.Env)
-		joinAll(out.Facts, r.Facts)
-		joinAll(out.Code, r.Code)
+		compare.JoinFields(out.Env, r.Env)
+		compare.JoinFields(out.Facts, r.Facts)
+		compare.JoinFields(out.Code, r.Code)
 		runs := countRuns(r)
 		for _, m := range r.Metrics {
 			i, ok := at[m.Name]
@@ -73,7 +73,7 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	for i := range out.Metrics {
 		m := &out.Metrics[i]
 		m.Runs = padRuns(m.Runs, total)
-		m.Exact = m.Exact && (out.Tool == "gpuprof" || (&series{runs: m.Runs}).isSteady())
+		m.Exact = m.Exact && (out.Tool == "gpuprof" || isSteady(m.Runs))
 	}
 	return &out, nil
 }

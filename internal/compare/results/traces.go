@@ -280,7 +280,7 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 // FromAnalysis returns the step times and counters of an analysis without its trace. A counter is the total of all
 // steps divided by the number of steps, so it need not be a whole number; FromIndexes instead counts each step. The
 // call sites come from the findings.
-func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
+func FromAnalysis(a *analyze.Analysis) *compare.Result {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
 	add := func(name string, total float64) {
@@ -312,7 +312,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	add("copies_d2d", float64(a.Copies["d2d"].Count+a.Copies["p2p"].Count))
 	add("bytes_d2d", float64(a.Copies["d2d"].Bytes+a.Copies["p2p"].Bytes))
 	traceBlind(r, blind)
-	return r, nil
+	return r
 }
 
 // itemReads returns the number of single values read per step, as the finding of the rule about item() states it.
