@@ -33,7 +33,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 // findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
-	if !stats.CheckOrder(b.order).Separate {
+	if separate, _ := stats.CheckOrder(b.order); !separate {
 		return
 	}
 	p := make([]float64, len(tested))

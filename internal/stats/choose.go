@@ -71,7 +71,7 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 	for _, c := range []centre{byMean, byTrimmed} {
 		other := &Blocks{a: a, b: b, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
 		other.Ratios = other.blockRatios()
-		if c.name == byMean.name && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
+		if c == byMean && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c == byTrimmed && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}

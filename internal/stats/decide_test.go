@@ -240,9 +240,8 @@ func TestOrder(t *testing.T) {
 		for _, b := range first {
 			sides = append(sides, b, !b)
 		}
-		c := stats.CheckOrder(sides)
-		if whole && c.Shift != 0 {
-			t.Fatalf("%v: %+v", sides, c)
+		if _, shift := stats.CheckOrder(sides); whole && shift != 0 {
+			t.Fatalf("%v: %v", sides, shift)
 		}
 		// A linear drift adds up to nothing in it.
 		slope := rapid.Float64Range(-0.1, 0.1).Draw(t, "slope")
@@ -256,18 +255,19 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	})
-	ab := []bool{false, false, false, true, true, true}
-	if c := stats.CheckOrder(ab); !c.Separate || c.Shift != 3 {
-		t.Errorf("all A, then B: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{false, true, true, false, true, false, false, true}); c.Separate || c.Shift != 0 {
-		t.Errorf("ABBA BAAB: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{false, true, false, true}); c.Separate || c.Shift != 1 {
-		t.Errorf("ABAB: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{true, true}); c != (stats.OrderCheck{}) {
-		t.Errorf("one side: %+v", c)
+	for name, c := range map[string]struct {
+		order    []bool
+		separate bool
+		shift    float64
+	}{
+		"all A, then B": {[]bool{false, false, false, true, true, true}, true, 3},
+		"ABBA BAAB":     {[]bool{false, true, true, false, true, false, false, true}, false, 0},
+		"ABAB":          {[]bool{false, true, false, true}, false, 1},
+		"one side":      {[]bool{true, true}, false, 0},
+	} {
+		if separate, shift := stats.CheckOrder(c.order); separate != c.separate || shift != c.shift {
+			t.Errorf("%s: %v %v", name, separate, shift)
+		}
 	}
 }
 

@@ -80,17 +80,22 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 	return bound + (TQuantile(e.Nu, 1-alpha)+TQuantile(e.Nu, power))*e.SE + e.Bias
 }
 
-// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
-func TQuantile(nu, p float64) float64 {
-	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Quantile(p)
+// normalLike is the number of degrees of freedom from which Student's t counts as normal: the quantiles differ by a
+// millionth there. With more, the incomplete beta function of distuv.StudentsT loses digits (TestStudentOfLibrary).
+const normalLike = 1e6
+
+// student returns Student's t distribution with nu > 0 degrees of freedom; +Inf is the normal distribution.
+func student(nu float64) interface {
+	Quantile(p float64) float64
+	Survival(t float64) float64
+} {
+	if nu >= normalLike {
+		return distuv.UnitNormal
 	}
-	return studentQuantile(nu, p)
+	return distuv.StudentsT{Sigma: 1, Nu: nu}
 }
 
-func tSurvival(nu, t float64) float64 {
-	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Survival(t)
-	}
-	return studentSurvival(nu, t)
-}
+// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
+func TQuantile(nu, p float64) float64 { return student(nu).Quantile(p) }
+
+func tSurvival(nu, t float64) float64 { return student(nu).Survival(t) }

@@ -106,28 +106,26 @@ func FingerprintOf(r *gpuprof.Run) Fingerprint {
 // Equal reports whether runs of two fingerprints can be compared.
 func (f Fingerprint) Equal(o Fingerprint) bool { return len(f.listDifferences(o)) == 0 }
 
+// fields lists the fields of a fingerprint with their names in messages.
+func (f Fingerprint) fields() map[string]string {
+	all := map[string]string{"device_kind": f.DeviceKind, "device": f.Device, "workload": f.Workload, "preset": f.Preset, "mode": f.Mode}
+	for k, v := range f.ModelKnobs {
+		all["knob "+k] = v
+	}
+	return all
+}
+
 // listDifferences names the fields in which two fingerprints differ, each with both values.
 func (f Fingerprint) listDifferences(o Fingerprint) []string {
 	var out []string
-	for _, d := range [][3]string{
-		{"device_kind", f.DeviceKind, o.DeviceKind}, {"device", f.Device, o.Device}, {"workload", f.Workload, o.Workload}, {"preset", f.Preset, o.Preset}, {"mode", f.Mode, o.Mode},
-	} {
-		if d[1] != d[2] {
-			out = append(out, fmt.Sprintf("%s is %q there and %q here", d[0], d[1], d[2]))
-		}
-	}
-	names := slices.Collect(maps.Keys(f.ModelKnobs))
-	for k := range o.ModelKnobs {
-		if _, ok := f.ModelKnobs[k]; !ok {
-			names = append(names, k)
-		}
-	}
-	slices.Sort(names)
-	for _, k := range names {
-		a, inA := f.ModelKnobs[k]
-		b, inB := o.ModelKnobs[k]
+	there, here := f.fields(), o.fields()
+	all := maps.Clone(there)
+	maps.Copy(all, here)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		a, inA := there[k]
+		b, inB := here[k]
 		if a != b || inA != inB {
-			out = append(out, fmt.Sprintf("knob %s is %q there and %q here", k, a, b))
+			out = append(out, fmt.Sprintf("%s is %q there and %q here", k, a, b))
 		}
 	}
 	return out

@@ -177,13 +177,8 @@ func (st *nvbenchState) findSummary(tag string) *nvbenchSummary {
 // valueText returns a named value as written, "" if it does not exist.
 func (s *nvbenchSummary) valueText(name string) string {
 	for _, v := range s.Data {
-		if v.Name == name {
-			switch x := v.Value.(type) {
-			case string:
-				return x
-			case float64:
-				return strconv.FormatFloat(x, 'g', -1, 64)
-			}
+		if v.Name == name && v.Value != nil {
+			return fmt.Sprint(v.Value)
 		}
 	}
 	return ""

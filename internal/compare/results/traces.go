@@ -193,7 +193,7 @@ func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, err
 		if dir := pageableOf(name); blind[dir] > 0 {
 			continue // traceBlind warns of it
 		}
-		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true}, Sites: topSites(counts, name)}
+		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: compare.CounterUnit(name), Exact: true}, Sites: topSites(counts, name)}
 		for _, c := range counts {
 			m.Runs = append(m.Runs, c.steps[name])
 		}
@@ -223,13 +223,6 @@ func traceBlind(r *compare.Result, blind map[string]int) {
 			})
 		}
 	}
-}
-
-func counterUnit(name string) string {
-	if strings.HasPrefix(name, "bytes_") {
-		return "B"
-	}
-	return "count"
 }
 
 // traceResult returns the traces' environment and step times for a comparison. format is trace (counts per step) or
@@ -285,7 +278,7 @@ func FromAnalysis(a *analyze.Analysis) *compare.Result {
 	steps := float64(max(len(a.Steps), 1))
 	add := func(name string, total float64) {
 		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true},
+			Metric: compare.Metric{Name: name, Unit: compare.CounterUnit(name), Exact: true},
 			Runs:   [][]float64{{total / steps}}, Sites: findingSites(a, name),
 		})
 	}
