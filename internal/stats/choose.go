@@ -3,8 +3,10 @@ package stats
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -154,14 +156,13 @@ func (x *Blocks) Estimate(rule Rule) (Effect, bool) {
 
 // Paired returns the mean over blocks of log(median of b[k] / median of a[k]). Arguments and ok are as for NewBlocks.
 //
-// With s the standard deviation of the K blocks' ratios, and e the errors of the processes' medians (MedianError),
+// With s the standard deviation of the K blocks' ratios, and v the variances of the processes' medians,
 //
-//	SE^2 = s^2/K + sum e^2 / (K (K-1))
+//	SE^2 = s^2/K + sum v / (K (K-1))
 //
 // which is the limit of a hierarchical bootstrap over blocks and samples (Davison and Hinkley, Bootstrap Methods, 1997,
 // section 3.8) with Bessel's correction. Student's t has K-1 degrees of freedom. s contains the errors of the medians
-// already; the second term keeps a few blocks that agree by chance from deciding. Swapping a and b negates Theta and
-// keeps SE to the last bit.
+// already; the second term keeps a few blocks that agree by chance from deciding. Swapping a and b negates Theta.
 func Paired(a, b [][]float64) (e Effect, ok bool) {
 	x, ok := pairByMedian(a, b, nil)
 	if !ok {
@@ -187,13 +188,32 @@ func (x *Blocks) pairedMean() (Effect, bool) {
 	return e, e.OK()
 }
 
-// medianVariance returns the square of MedianError; 0 of a single sample, which does not show its error.
+// middleWeights holds by number of samples the probabilities of ranks to be the middle of a resample.
+var middleWeights sync.Map
+
+// medianVariance returns the variance of the median of a resample of xs, the limit of a bootstrap with many draws
+// (Maritz and Jarrett, JASA 73, 1978): the i-th of n sorted values is the middle with the probability I(i/n) -
+// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations from the
+// middle are left out.
 func medianVariance(xs []float64) float64 {
-	if len(xs) < 2 {
-		return 0
+	s := slices.Sorted(slices.Values(xs))
+	n, half := float64(len(s)), int(3*math.Sqrt(float64(len(s))))+1
+	from, to := max(0, len(s)/2-half), min(len(s), len(s)/2+half+1)
+	kept, ok := middleWeights.Load(len(s))
+	if !ok {
+		a := (n + 1) / 2
+		if len(s)%2 == 0 {
+			a = n/2 + 1 + 1/n // the mean of the middle two has the variance of this distribution
+		}
+		weights, below := make([]float64, to-from), mathext.RegIncBeta(a, a, float64(from)/n)
+		for i := range weights {
+			upTo := mathext.RegIncBeta(a, a, float64(from+i+1)/n)
+			weights[i], below = upTo-below, upTo
+		}
+		kept, _ = middleWeights.LoadOrStore(len(s), weights)
 	}
-	e := MedianError(xs)
-	return e * e
+	_, variance := stat.PopMeanVariance(s[from:to], kept.([]float64))
+	return variance
 }
 
 func deviations(xs []float64) []float64 {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,83 @@ func TestPairedCoverage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The error is that of a bootstrap over blocks and samples in the limit of many draws: the mean over blocks of the
+// variance of a resampled median, and the variance of its mean between blocks, over K.
+func TestPairedAgreesWithTheLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 5, 10, 11, 30} {
+		for _, k := range []int{6, 12} {
+			a, b := make([][]float64, k), make([][]float64, k)
+			for i := range k {
+				shift := 0.01 * rng.NormFloat64()
+				for range n {
+					a[i] = append(a[i], math.Exp(0.02*rng.NormFloat64()))
+					b[i] = append(b[i], math.Exp(shift+0.02*rng.NormFloat64()))
+				}
+			}
+			var within float64
+			var centres []float64
+			for i := range k {
+				ma, va := medianMoments(a[i])
+				mb, vb := medianMoments(b[i])
+				within += (va + vb) / float64(k)
+				centres = append(centres, mb-ma)
+			}
+			between := stat.PopVariance(centres, nil)
+			want := math.Sqrt((within + between) / float64(k) * float64(k) / float64(k-1))
+			e, ok := stats.Paired(a, b)
+			most := 0.01 // the mean of a resampled median is not quite the median
+			if n%2 == 0 {
+				most = 0.25 / float64(n) // the mean of the middle two is a middle value of another distribution
+			}
+			if !ok || math.Abs(e.SE/want-1) > most {
+				t.Errorf("n %d, K %d: standard error %.5f, in the limit %.5f", n, k, e.SE, want)
+			}
+		}
+	}
+}
+
+// medianMoments are the exact mean and variance of the log of the median of a
+// resample, from many plain resamples where n is even and by the binomial where
+// it is odd.
+func medianMoments(x []float64) (mean, variance float64) {
+	logs := make([]float64, len(x))
+	for i, v := range x {
+		logs[i] = math.Log(v)
+	}
+	slices.Sort(logs)
+	n := len(logs)
+	if n%2 == 0 {
+		rng := rand.New(rand.NewPCG(8, 9))
+		draws := make([]float64, 20000)
+		pick := make([]float64, n)
+		for d := range draws {
+			for i := range pick {
+				pick[i] = logs[rng.IntN(n)]
+			}
+			slices.Sort(pick)
+			draws[d] = (pick[n/2-1] + pick[n/2]) / 2
+		}
+		return stat.PopMeanVariance(draws, nil)
+	}
+	tail := func(p float64) float64 { // at least m of n fall below p
+		sum := 0.0
+		for j := (n + 1) / 2; j <= n; j++ {
+			lg, _ := math.Lgamma(float64(n + 1))
+			l1, _ := math.Lgamma(float64(j + 1))
+			l2, _ := math.Lgamma(float64(n - j + 1))
+			sum += math.Exp(lg-l1-l2) * math.Pow(p, float64(j)) * math.Pow(1-p, float64(n-j))
+		}
+		return sum
+	}
+	for i, v := range logs {
+		w := tail(float64(i+1)/float64(n)) - tail(float64(i)/float64(n))
+		mean += w * v
+		variance += w * v * v
+	}
+	return mean, variance - mean*mean
 }
 
 // TestWithinCoverage: an interval of one process must hold the median that the
