@@ -97,6 +97,9 @@ func TestMedianRatioProperties(t *testing.T) {
 		if !ok || !(0 < r.CI95[0] && r.CI95[0] <= r.Ratio && r.Ratio <= r.CI95[1]) {
 			t.Fatalf("out of order: %+v", r)
 		}
+		if want := stats.Median(slices.Concat(a...)) / stats.Median(slices.Concat(b...)); !close9(r.Ratio, want) {
+			t.Fatalf("ratio %v, want %v", r.Ratio, want)
+		}
 		if s, _ := stats.MedianRatio(b, a); !sameRatio(s, swappedRatio(r)) {
 			t.Fatalf("swapped: %+v, was %+v", s, r)
 		}

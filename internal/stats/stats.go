@@ -124,9 +124,10 @@ const (
 	mostGroups = 64
 )
 
-// MedianRatio returns the ratio of a to b, where a[k] and b[k] are the samples of two neighbouring blocks: the trimmed
-// mean over k of log(median of a[k] / median of b[k]), with its 95 % interval. With more than 64 pairs neighbours are
-// joined. ok is false with fewer than two pairs, or a sample that is not positive and finite.
+// MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples of
+// two neighbouring blocks. The half-width of its 95 % interval, a logarithm, is that of the trimmed mean over k of
+// log(median of a[k] / median of b[k]). With more than 64 pairs neighbours are joined. ok is false with fewer than two
+// pairs, or a sample that is not positive and finite.
 func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 	n := min(len(a), len(b))
 	groups := min(n, mostGroups)
@@ -139,7 +140,9 @@ func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
 		}
 		logs[g] = x[0] - y[0]
 	}
-	return TrimmedMean(logs, burstTrim).ratio()
+	e := TrimmedMean(logs, burstTrim)
+	e.Theta = math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
+	return e.ratio()
 }
 
 // TrimmedMean returns the mean of x after dropping a share trim at each end. Its error comes from the winsorized
