@@ -90,7 +90,7 @@ func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	if !ok {
 		return e, false
 	}
-	if e, ok = blocks.Estimate(blocks.Noise(margin).Rule, stats.NewBootstrap(s.Options.Seed, 0)); ok && s.sign() < 0 {
+	if e, ok = blocks.Estimate(blocks.Noise(margin).Rule); ok && s.sign() < 0 {
 		e = e.Negate()
 	}
 	return e, ok

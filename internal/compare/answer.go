@@ -156,7 +156,7 @@ func (c *Cause) shareText() string {
 func (c *Comparison) changedKnobs() (out []string) {
 	for _, d := range c.Differences {
 		if d.Kind == kindKnob {
-			out = append(out, fmt.Sprintf("%s %s -> %s", d.Field, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown")))
+			out = append(out, strings.TrimPrefix(d.String(), "knob "))
 		}
 	}
 	return out

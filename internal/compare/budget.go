@@ -80,19 +80,19 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 		case m == nil && len(names) == 0:
 			return refuse(r.label()+" has no counters", "compare its times with --threshold")
 		case m == nil && !slices.Contains(names, b.Name) && !r.failedIn(b.Name):
-			return refuse("there is no such counter", "choose one of "+listSome(names))
+			return refuse("there is no such counter", "choose one of "+listSome(names, 24))
 		}
 	}
 	return nil
 }
 
-// listSome lists names: the first 24, and how many more there are.
-func listSome(names []string) string {
-	const most = 24
-	if more := len(names) - most; more > 0 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+// listSome lists names: the first most, and how many more there are.
+func listSome(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return strings.Join(names, ", ")
+	return text
 }
 
 // knownCounters lists the exact metrics of a result, and the counters that results of the same kind can have.
@@ -105,7 +105,7 @@ func knownCounters(r *Result) []string {
 	}
 	switch r.Tool {
 	case "gpuprof":
-		out = append(out, RunCounters()...)
+		out = append(out, runCounters()...)
 	case "trace":
 		out = append(out, TraceCounters()...)
 	}
@@ -120,8 +120,8 @@ func (r *Result) failedIn(counter string) bool {
 	})
 }
 
-// RunCounters lists the exact metrics of a gpuprof run.
-func RunCounters() []string {
+// runCounters lists the exact metrics of a gpuprof run.
+func runCounters() []string {
 	return []string{
 		"peak_memory", "flops", "bytes_read", "bytes_written", "launches", "sync_points", "event_waits", "allocations",
 		"copies_h2d", "bytes_h2d", "bytes_h2d_pageable", "copies_d2h", "bytes_d2h", "bytes_d2h_pageable", "copies_d2d", "bytes_d2d",

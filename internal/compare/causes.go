@@ -149,10 +149,7 @@ func periodsOf(r *Result, by map[string]*MetricData, k int) (periods []float64, 
 // middleHalf returns the indices of the samples between the quartiles, at least one.
 func middleHalf(x []float64) []int {
 	order := make([]int, len(x))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(x[i], x[j]) })
+	floats.ArgsortStable(slices.Clone(x), order)
 	cut := len(x) / 4
 	return order[cut : len(x)-cut]
 }

@@ -28,37 +28,37 @@ import (
 
 // Metric names a quantity and states how to compare it.
 type Metric struct {
-	Name           string // "step", "step/gemm", "BenchmarkX/n=3 ns/op"; unique in a Result
-	Unit           string // "s", "B", "probes/s", "count"
-	HigherIsBetter bool
+	Name           string `json:"name"` // "step", "step/gemm", "BenchmarkX/n=3 ns/op"; unique in a Result
+	Unit           string `json:"unit"` // "s", "B", "probes/s", "count"
+	HigherIsBetter bool   `json:"higher_is_better,omitempty"`
 	// Exact quantities (bytes, launches, copies, allocations, …) have no noise: any change counts.
-	Exact bool
+	Exact bool `json:"exact,omitempty"`
 	// Guessed reports that the metric counts as exact only because its values are whole and equal on each side.
-	Guessed bool
+	Guessed bool `json:"-"`
 	// Digits is the number of significant digits that an exact value was stored with; 0: all digits.
-	Digits int
+	Digits int `json:"-"`
 	// Undirected reports that the file does not state which direction is better. The metric is shown and not judged.
-	Undirected bool
+	Undirected bool `json:"undirected,omitempty"`
 	// Beside reports that gpuprof measured the metric in addition to the program's own figures. It is judged only if
 	// --metric names it.
-	Beside bool
+	Beside bool `json:"-"`
 }
 
-// MetricData is a metric with its samples.
+// MetricData is a metric with its samples. A stored session has its JSON.
 type MetricData struct {
 	Metric
 	// Runs holds one list of samples per run (a process), in Unit. A run that failed to measure this metric has an
 	// empty list or is left out. A sample that is NaN or infinite makes the metric inconclusive.
-	Runs [][]float64
+	Runs [][]float64 `json:"runs"`
 	// Sites lists the call sites that were counted, the most frequent first; nil when unknown.
-	Sites []gpuprof.Site
+	Sites []gpuprof.Site `json:"-"`
 	// Rate is the request rate of the measurement, 1/s; 0 for none. Figures of different rates do not compare.
-	Rate float64
+	Rate float64 `json:"rate_per_s,omitempty"`
 	// UnderLoad marks a metric that the callers of a service measured, such as a latency. It is not a part of the step.
-	UnderLoad bool
+	UnderLoad bool `json:"under_load,omitempty"`
 	// SenderLate reports that the load generator sent requests late (coordinated omission), so that the figures measure
 	// the generator. Only sides measured in turns still compare, since the generator may be equally late on both.
-	SenderLate bool
+	SenderLate bool `json:"sender_late,omitempty"`
 }
 
 // Median returns the median of the medians of the runs, NaN without runs.

@@ -14,7 +14,7 @@ import (
 // every block the threshold. The order of the processes must show no rhythm or lasting level change of the machine,
 // which could coincide with the order of the sides. EarlyBlocks (three) suffice: the fewer blocks, the better they
 // must agree under Student's t.
-func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
+func (b *bench) endEarly() (slower []*entry) {
 	var family []*entry
 	var worse, better []float64
 	for _, e := range b.entries {
@@ -22,7 +22,7 @@ func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
 			continue
 		}
 		family = append(family, e)
-		worse, better = append(worse, e.beyondDoubt(boot, e.worseSign())), append(better, e.beyondDoubt(boot, -e.worseSign()))
+		worse, better = append(worse, e.beyondDoubt(e.worseSign())), append(better, e.beyondDoubt(-e.worseSign()))
 	}
 	worse, better = stats.Holm(worse), stats.Holm(better)
 	for i, e := range family {
@@ -55,12 +55,12 @@ func (e *entry) rhythmPValue(order []bool) float64 {
 
 // beyondDoubt returns the p-value of endEarly's test for an increase (sign 1) or a decrease (-1). It returns 1
 // without a test if a block's change is within the threshold.
-func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
+func (e *entry) beyondDoubt(sign float64) float64 {
 	delta, limit := e.limits()
 	if slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return sign*d <= limit }) {
 		return 1
 	}
-	mean, ok := e.blocks.Estimate(stats.PairedMean, boot)
+	mean, ok := e.blocks.Estimate(stats.PairedMean)
 	if !ok {
 		return 1
 	}

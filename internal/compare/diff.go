@@ -131,23 +131,7 @@ func (d Difference) String() string {
 // a metric holds all samples of parts[k], because one process is one run whatever it printed. If the parts disagree
 // on a field, the field's values are joined, so that it differs from the other side and is reported.
 func joinParts(parts []*Result) *Result {
-	first := parts[0]
-	out := *first
-	out.Env, out.Facts, out.Code = mergeFields(parts, func(r *Result) map[string]string { return r.Env }),
-		mergeFields(parts, func(r *Result) map[string]string { return r.Facts }), mergeFields(parts, func(r *Result) map[string]string { return r.Code })
-	out.Knobs = map[string]Knob{}
-	values := mergeFields(parts, func(r *Result) map[string]string {
-		m := map[string]string{}
-		for name, k := range r.Knobs {
-			m[name] = k.Value
-		}
-		return m
-	})
-	for name, v := range values {
-		model := slices.ContainsFunc(parts, func(r *Result) bool { return r.Knobs[name].Model })
-		out.Knobs[name] = Knob{v, model}
-	}
-	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil
+	out := JoinHeads(parts)
 	index := map[string]int{}
 	for k, r := range parts {
 		for _, m := range r.Metrics {
@@ -163,23 +147,38 @@ func joinParts(parts []*Result) *Result {
 			out.Metrics[i].SenderLate = out.Metrics[i].SenderLate || m.SenderLate
 		}
 		out.RunInfo = append(out.RunInfo, mergeRunInfo(r.RunInfo))
-		for _, f := range r.Failed {
-			if !slices.Contains(out.Failed, f) {
-				out.Failed = append(out.Failed, f)
-			}
-		}
+		out.Failed = unionStrings(out.Failed, r.Failed)
 		for _, w := range r.Warnings {
 			if !slices.ContainsFunc(out.Warnings, func(o gpuprof.Warning) bool { return o.Code == w.Code }) {
 				out.Warnings = append(out.Warnings, w)
 			}
 		}
-		if r.Status != gpuprof.Complete && r.Status != "" && (out.Status == gpuprof.Complete || out.Status == "") {
-			out.Status, out.Reason = r.Status, r.Reason
-		}
 	}
 	for i := range out.Metrics {
 		if m := &out.Metrics[i]; m.Guessed {
 			m.Exact = areAllEqual(m.Runs)
+		}
+	}
+	return out
+}
+
+// JoinHeads returns the first of several Results of one side without metrics, runs, failures and warnings. Its fields
+// are those of all parts (JoinFields), its status that of the first part that is not complete.
+func JoinHeads(parts []*Result) *Result {
+	out := *parts[0]
+	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil
+	out.Env, out.Facts, out.Code, out.Knobs = map[string]string{}, map[string]string{}, map[string]string{}, map[string]Knob{}
+	values := map[string]string{}
+	for _, r := range parts {
+		JoinFields(out.Env, r.Env)
+		JoinFields(out.Facts, r.Facts)
+		JoinFields(out.Code, r.Code)
+		for name, k := range r.Knobs {
+			JoinFields(values, map[string]string{name: k.Value})
+			out.Knobs[name] = Knob{values[name], k.Model || out.Knobs[name].Model}
+		}
+		if out.isComplete() && !r.isComplete() {
+			out.Status, out.Reason = r.Status, r.Reason
 		}
 	}
 	return &out
@@ -190,18 +189,17 @@ func areAllEqual(runs [][]float64) bool {
 	return ok && c.Steady
 }
 
-func mergeFields(parts []*Result, fields func(*Result) map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, r := range parts {
-		for key, value := range fields(r) {
-			if old, ok := out[key]; !ok {
-				out[key] = value
-			} else if !slices.Contains(strings.Split(old, "; "), value) {
-				out[key] = old + "; " + value
+// JoinFields adds the fields of others to all. Different values within one side are joined, so that both are visible.
+func JoinFields(all, others map[string]string) {
+	for key, value := range others {
+		for _, one := range strings.Split(value, "; ") {
+			if old, ok := all[key]; !ok {
+				all[key] = one
+			} else if !slices.Contains(strings.Split(old, "; "), one) {
+				all[key] = old + "; " + one
 			}
 		}
 	}
-	return out
 }
 
 func mergeRunInfo(infos []RunInfo) RunInfo {

@@ -24,31 +24,16 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	b, err := newBench(kindFiles, old, new, o)
-	if err == nil {
-		err = b.checkAllowed()
-	}
 	if err != nil {
 		return nil, err
 	}
-	b.setSpreads()
-	b.order = runOrder(old, new)
-	runsOf := func(e *entry) [][][]float64 { return [][][]float64{e.old} }
-	b.findTrends()
-	b.findAlike(runsOf)
-	level := alpha / float64(max(1, len(b.testableEntries())))
-	b.measureEffects(func(e *entry) (stats.Effect, bool) {
-		return e.estimateUnpaired(runsOf(e), level, stats.Spread{Sigma: e.session, Nu: math.Inf(1)})
-	})
-	b.allowForTrends()
-	decideVerdicts(b.testableEntries(), 0, b.assumed && b.spread > 0)
-	b.warnOneMeasurement()
-	return b.newComparison(), nil
+	return b.judgeSessions(1, func(e *entry) [][][]float64 { return [][][]float64{e.old} }), nil
 }
 
 // findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
-	if !stats.CheckOrder(b.order).Separate {
+	if separate, _ := stats.CheckOrder(b.order); !separate {
 		return
 	}
 	p := make([]float64, len(tested))
@@ -152,21 +137,26 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}
 	old, bySession := poolSessions(filterByRate(sessions, new))
 	b, err := newBench(kindBaseline, old, new, o)
-	if err == nil {
-		err = b.checkAllowed()
-	}
 	if err != nil {
 		return nil, err
 	}
-	runsOf := func(e *entry) [][][]float64 {
-		runs := bySession[e.Name]
-		if e.floor > 0 {
-			runs = raiseSessions(runs, e.floor)
+	return b.judgeSessions(len(sessions), func(e *entry) [][][]float64 {
+		runs := slices.Clone(bySession[e.Name])
+		for i := range runs {
+			if e.floor > 0 {
+				runs[i] = raiseToFloor(runs[i], e.floor)
+			}
 		}
 		return runs
+	}), nil
+}
+
+// judgeSessions judges the new side against n sessions of the old one, whose runs of a metric runsOf returns.
+func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Comparison {
+	few := n < MinSessions
+	for _, e := range b.entries { // metrics without a verdict need it for their interval
+		e.session, e.assumed = b.o.spreadOf(e.Name)
 	}
-	few := len(sessions) < MinSessions
-	b.spreadEntries()
 	for _, e := range b.testableEntries() { // skips stages that take no time: they have no spread
 		centres := sessionCentres(runsOf(e))
 		if sigma := stats.SessionSpread(centres).Sigma; sigma > b.spread {
@@ -179,10 +169,10 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		}
 	}
 	if few && len(b.testableEntries()) == 0 {
-		b.spread, b.assumed = o.spread(), true
+		b.spread, b.assumed = b.o.spread(), true
 	}
 	b.tellLearned()
-	b.order = runOrder(old, new)
+	b.order = runOrder(b.old, b.new)
 	b.findTrends()
 	b.findAlike(runsOf)
 	level := alpha / float64(max(1, len(b.testableEntries())))
@@ -199,13 +189,16 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		}
 		return e.estimateUnpaired(runs, level, spread)
 	})
+	if b.kind == kindFiles {
+		b.allowForTrends()
+	}
 	decideVerdicts(b.testableEntries(), 0, b.assumed && b.spread > 0)
-	if n := len(sessions); b.assumed {
+	if b.kind == kindBaseline && b.assumed {
 		b.addWarning("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %s is assumed", gpuprof.Plural(n, "session"), b.spreadText()),
 			fmt.Sprintf("add %s with gpuprof history baseline add, set --session-spread, or measure both sides in one job with gate --against", gpuprof.Plural(max(1, MinSessions-n), "more session")))
 	}
 	b.warnOneMeasurement()
-	return b.newComparison(), nil
+	return b.newComparison()
 }
 
 // warnOneMeasurement warns if both sides are the same measurement: a user may have given one file twice by mistake.
@@ -260,14 +253,6 @@ func sessionCentres(sessions [][][]float64) []float64 {
 		if logs := stats.LogMedians(kept); len(logs) > 0 {
 			out = append(out, stats.Median(logs))
 		}
-	}
-	return out
-}
-
-func raiseSessions(sessions [][][]float64, floor float64) [][][]float64 {
-	out := make([][][]float64, len(sessions))
-	for i, runs := range sessions {
-		out[i] = raiseToFloor(runs, floor)
 	}
 	return out
 }

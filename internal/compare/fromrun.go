@@ -59,7 +59,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	out.addSeries("energy_step", r.EnergyStep, false)
 	out.addRequests(r.Requests)
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
-		out.addExact(name, counterUnit(name), r.Counters[name])
+		out.addExact(name, CounterUnit(name), r.Counters[name])
 		out.Metric(name).Sites = stageSites(r, name)
 	}
 	if r.Status == gpuprof.Invalid {
@@ -120,7 +120,8 @@ func stageSites(r *gpuprof.Run, name string) []gpuprof.Site {
 	return out
 }
 
-func counterUnit(name string) string {
+// CounterUnit returns the unit of a counter of a run or a trace.
+func CounterUnit(name string) string {
 	switch {
 	case strings.HasPrefix(name, "bytes_"):
 		return "B"

@@ -67,7 +67,6 @@ func Rerun(b Block) (again bool, why string) {
 //	if err == nil && len(g.Doubtful()) > 0 { c, err = g.Stage3(still) }
 type Gate struct {
 	o         Options
-	boot      *stats.Bootstrap
 	last      *bench
 	up, doubt []*entry
 	faster    []*entry // passed, and improved if the next stage confirms it
@@ -76,7 +75,7 @@ type Gate struct {
 // NewGate makes a gate; Stage1 checks the options.
 func NewGate(o Options) *Gate {
 	o.Judge = true
-	return &Gate{o: o, boot: o.bootstrap()}
+	return &Gate{o: o}
 }
 
 // Pace sets the mean duration of a block in the gate, in seconds.
@@ -97,14 +96,11 @@ func metricNames(es []*entry) []string {
 // inconclusive in it until Stage2 has judged fresh blocks. Errors as for Compare.
 func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	b, err := g.layBlocks(blocks, g.o, func(*entry) bool { return true })
-	if err == nil {
-		err = b.checkAllowed()
-	}
 	if err != nil {
 		return nil, err
 	}
 	b.stages = 1
-	ended := b.endEarly(g.boot)
+	ended := b.endEarly()
 	g.last = b
 	g.up, g.faster = escalateEntries(b.testableEntries())
 	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
@@ -164,7 +160,7 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 		b.order = append(b.order, blk.BFirst, !blk.BFirst)
 		aligned = append(aligned, blk.Aligned)
 	}
-	b.measureEffects(func(e *entry) (stats.Effect, bool) { return e.estimateEffect(g.boot, aligned) })
+	b.measureEffects(func(e *entry) (stats.Effect, bool) { return e.estimateEffect(aligned) })
 	b.explainStages(g.o)
 	b.findTrends()
 	b.allowForTrends()
@@ -172,7 +168,7 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 }
 
 // estimateEffect estimates the change from the blocks, by the rule that suits the noise.
-func (e *entry) estimateEffect(boot *stats.Bootstrap, aligned []bool) (effect stats.Effect, ok bool) {
+func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
 		return stats.Effect{}, false // a run without samples leaves its block without a partner
@@ -185,7 +181,7 @@ func (e *entry) estimateEffect(boot *stats.Bootstrap, aligned []bool) (effect st
 	if by := e.blocks.Centre(); by != "" {
 		e.result.Estimator = string(e.noise.Rule) + " of " + by
 	}
-	return e.blocks.Estimate(e.noise.Rule, boot)
+	return e.blocks.Estimate(e.noise.Rule)
 }
 
 // nameRule names the estimator in the result unless it is the mean.

@@ -42,6 +42,9 @@ func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 	if b.entries, err = pairEntries(old, new, o, kind == kindGate); err != nil {
 		return nil, err
 	}
+	if err := b.checkAllowed(); err != nil {
+		return nil, err
+	}
 	b.blockAll()
 	b.oneSided()
 	b.settleUndirected()
@@ -125,9 +128,9 @@ func (b *bench) blockAll() {
 // for that reason.
 func (b *bench) blockFlagged() {
 	x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
-	codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
+	codes := b.flagCodes()
 	if math.Abs(x.Flagged-y.Flagged) > flaggedApart {
-		why := fmt.Sprintf("%.0f %% of the old side's samples are flagged %s, and %.0f %% of the new side's", 100*x.Flagged, joinCodes(codes), 100*y.Flagged)
+		why := fmt.Sprintf("%.0f %% of the old side's samples are flagged %s, and %.0f %% of the new side's", 100*x.Flagged, codes, 100*y.Flagged)
 		for _, e := range b.entries {
 			if !e.Exact {
 				e.blockVerdict(blameFlags, why)
@@ -136,9 +139,14 @@ func (b *bench) blockFlagged() {
 		return
 	}
 	if max(x.Flagged, y.Flagged) > flaggedLimit {
-		b.addWarning("flagged-samples", fmt.Sprintf("%.0f %% of the old side's samples and %.0f %% of the new side's are flagged %s", 100*x.Flagged, 100*y.Flagged, joinCodes(codes)),
+		b.addWarning("flagged-samples", fmt.Sprintf("%.0f %% of the old side's samples and %.0f %% of the new side's are flagged %s", 100*x.Flagged, 100*y.Flagged, codes),
 			"find what disturbs the machine; the verdict holds for this disturbed state")
 	}
+}
+
+// flagCodes lists the reasons for the flags of both sides.
+func (b *bench) flagCodes() string {
+	return joinCodes(mergeRunInfo(slices.Concat(b.old.RunInfo, b.new.RunInfo)).Codes)
 }
 
 func (b *bench) addWarning(code, text, fix string) {
@@ -172,7 +180,7 @@ func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 // the comparison by more than half of the equivalence margin.
 func (b *bench) findTrends() {
 	tested := b.testableEntries()
-	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
+	if _, shift := stats.CheckOrder(b.order); len(tested) == 0 || shift == 0 {
 		return // the order of the runs cancels a drift
 	}
 	trends, p := make([]stats.Trend, len(tested)), make([]float64, len(tested))

@@ -19,27 +19,6 @@ func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	return o.spread(), true
 }
 
-// setSpreads sets the comparison's spread: the largest between sessions of the tested metrics.
-func (b *bench) setSpreads() {
-	b.spreadEntries()
-	tested := b.testableEntries()
-	b.spread, b.assumed = 0, len(tested) == 0
-	if len(tested) == 0 {
-		b.spread = b.o.spread()
-	}
-	for _, e := range tested {
-		b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
-	}
-	b.tellLearned()
-}
-
-// spreadEntries sets every metric's spread between sessions; metrics without a verdict need it for their interval.
-func (b *bench) spreadEntries() {
-	for _, e := range b.entries {
-		e.session, e.assumed = b.o.spreadOf(e.Name)
-	}
-}
-
 // tellLearned adds a note that names the source and the size of the learned spreads.
 func (b *bench) tellLearned() {
 	least, most := 0.0, 0.0

@@ -52,9 +52,7 @@ func (b *bench) next() []string {
 	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
 	say(blameRuns, func([]*entry) string { return b.moreProcesses() })
 	say(blameFlags, func([]*entry) string {
-		x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
-		codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
-		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", joinCodes(codes))
+		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", b.flagCodes())
 	})
 	say(blameTrend, func([]*entry) string {
 		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift or a step does not look like a difference"
@@ -229,11 +227,4 @@ func (b *bench) largestNoise(e *entry) string {
 }
 
 // listNames lists metrics, at most three by name.
-func listNames(es []*entry) string {
-	const most = 3
-	text := strings.Join(metricNames(es[:min(len(es), most)]), ", ")
-	if len(es) > most {
-		text += fmt.Sprintf(" and %d more", len(es)-most)
-	}
-	return text
-}
+func listNames(es []*entry) string { return listSome(metricNames(es), 3) }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // The numbers of the decision rule depend on each other: change one only together with the simulated gates of the
@@ -73,10 +72,7 @@ type Options struct {
 	Learned Learned
 	// Judge is set by gate: a regression exits 1, and tuning knobs must agree.
 	Judge bool
-	Seed  uint64
-	Draws int // of the bootstrap; 0 is 2,000
-	// Resamples is a bootstrap, made with the Seed, that several gates share; nil makes one per gate.
-	Resamples *stats.Bootstrap
+	Seed  uint64 // of the order of processes, which the result states
 	// BlockSeconds is the mean duration of one block of a gate (a pair of processes, old and new), by which a result
 	// states how long further blocks take; 0 means unknown. Gate.Pace and gate --aa set it.
 	BlockSeconds float64
@@ -132,13 +128,6 @@ func (o Options) spread() float64 {
 		return 0
 	}
 	return o.SessionSpread
-}
-
-func (o Options) bootstrap() *stats.Bootstrap {
-	if o.Resamples != nil {
-		return o.Resamples
-	}
-	return stats.NewBootstrap(o.Seed, o.Draws)
 }
 
 // Matches reports whether a metric has the name, or matches the pattern, in which * matches any text. There is no

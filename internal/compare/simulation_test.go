@@ -20,7 +20,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 const simulatedMetrics = 40
@@ -28,9 +27,6 @@ const simulatedMetrics = 40
 // timeFor is for how many blocks of a later stage a simulated gate has time: 48
 // blocks of two processes of 2.5 s are four minutes.
 const timeFor = 24
-
-// One bootstrap for all gates: what it draws depends on its seed alone.
-var resamples = stats.NewBootstrap(0, 0)
 
 var metricNames = func() (names [simulatedMetrics]string) {
 	for i := range names {
@@ -137,9 +133,7 @@ type job struct {
 
 func (j job) gate(seed uint64) (*compare.Comparison, error) {
 	rng := rand.New(rand.NewPCG(2026+j.seeds, seed))
-	o := j.options
-	o.Resamples = resamples
-	g := compare.NewGate(o)
+	g := compare.NewGate(j.options)
 	later := func(open []string) []compare.Block {
 		open = append(open, g.Faster()...)
 		return j.m.stage(min(g.Useful(), j.timeFor), j.effects, open, rng)

@@ -128,7 +128,7 @@ func joinCodes(codes []string) string {
 	if len(codes) == 0 {
 		return "(for no recorded reason)"
 	}
-	return strings.Join(slices.Compact(slices.Clone(codes)), ", ")
+	return strings.Join(codes, ", ")
 }
 
 var ofProcess = lazyregexp.New(`^process \d+: `)

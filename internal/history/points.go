@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -54,7 +55,7 @@ func newPoint(s *Session) point {
 	return p
 }
 
-func metricValue(m *baseline.Metric) (value, bool) {
+func metricValue(m *compare.MetricData) (value, bool) {
 	v := value{Name: m.Name, Unit: m.Unit, Higher: m.HigherIsBetter, Exact: m.Exact, Shown: m.Undirected, Rate: m.Rate}
 	if m.Exact {
 		c, ok := stats.CountOf(slices.Concat(m.Runs...))

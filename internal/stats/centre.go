@@ -7,18 +7,16 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// centre reduces the samples of one process to one value; the zero value takes the median.
+// centre reduces the samples of one process to the mean without a share trim at either end; the zero value takes the
+// median.
 type centre struct {
 	name string
-	of   func(sorted []float64) float64
+	trim float64
 }
 
 var (
-	byTrimmed = centre{"trimmed means", func(sorted []float64) float64 {
-		cut := (len(sorted) + 5) / 10 // a tenth on either side; none with fewer than five samples
-		return stat.Mean(sorted[cut:len(sorted)-cut], nil)
-	}}
-	byMean = centre{"means", func(sorted []float64) float64 { return stat.Mean(sorted, nil) }}
+	byMean    = centre{"means", 0}
+	byTrimmed = centre{"trimmed means", 0.1} // none trimmed with fewer than five samples
 )
 
 const (
@@ -33,7 +31,9 @@ const (
 func (c centre) logCentres(runs [][]float64) []float64 {
 	out := make([]float64, len(runs))
 	for i, r := range runs {
-		out[i] = math.Log(c.of(slices.Sorted(slices.Values(r))))
+		sorted := slices.Sorted(slices.Values(r))
+		cut := int(math.Round(c.trim * float64(len(r))))
+		out[i] = math.Log(stat.Mean(sorted[cut:len(r)-cut], nil))
 	}
 	return out
 }
@@ -59,11 +59,7 @@ func hasClockTicks(runs [][]float64, slack float64) bool {
 func hasTwoLevels(runs [][]float64, slack float64) bool {
 	found := 0
 	for _, r := range runs {
-		logs := make([]float64, len(r))
-		for i, v := range r {
-			logs[i] = math.Log(v)
-		}
-		if _, ok := FindModes(logs, slack); ok {
+		if _, ok := FindModes(logSamples(r), slack); ok {
 			found++
 		}
 	}

@@ -3,7 +3,10 @@ package stats
 import (
 	"math"
 	"slices"
+	"sync"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -12,7 +15,7 @@ type Rule string
 
 // The rules, in the order in which they are tried.
 const (
-	// PairedMean is the mean over blocks (Bootstrap.PairedBlocks): the sharpest for normally distributed processes.
+	// PairedMean is the mean over blocks (see Paired): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
 	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It is for outliers on a machine that drifts (see
 	// drifting).
@@ -52,31 +55,38 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks pairs the samples of both sides into blocks; arguments and ok are as for Bootstrap.PairedBlocks. It also
-// chooses the value by which a process counts, normally the median of its samples. With a coarse clock, whose ticks
-// differ by more than slack (of the logarithm), it is the mean, because a median could only be a tick. It is the
-// trimmed mean if the samples of at least half of the processes have two levels, or if the ratios of the blocks then
-// scatter clearly less (see sharper). If a block is aligned, it is always the median. Which side is faster has no
+// NewBlocks pairs the samples of both sides into blocks: a[k] and b[k] are those of the two processes of block k. If
+// aligned[k], sample i of both was measured in the same turn: the block counts by the median over i of
+// log(b[k][i]/a[k][i]), unless its sides differ in length.
+//
+// NewBlocks also chooses the value by which a process counts, normally the median of its samples. With a coarse clock,
+// whose ticks differ by more than slack (of the logarithm), it is the mean, because a median could only be a tick. It
+// is the trimmed mean if the samples of at least half of the processes have two levels, or if the ratios of the blocks
+// then scatter clearly less (see sharper). If a block is aligned, it is always the median. Which side is faster has no
 // influence on the choice.
+//
+// ok is false with fewer than two blocks, an empty process, or a value that is not positive and finite.
 func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok bool) {
-	if len(a) != len(b) || len(a) < 2 {
-		return nil, false
-	}
-	x = &Blocks{a: a, b: b, aligned: aligned, logA: LogMedians(a), logB: LogMedians(b)}
-	if x.logA == nil || x.logB == nil {
-		return nil, false
-	}
-	x.Ratios = x.blockRatios()
-	if x.TakesTurns() {
-		return x, true
+	if x, ok = pairByMedian(a, b, aligned); !ok || x.TakesTurns() {
+		return x, ok
 	}
 	for _, c := range []centre{byMean, byTrimmed} {
 		other := &Blocks{a: a, b: b, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
 		other.Ratios = other.blockRatios()
-		if c.name == byMean.name && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c.name == byTrimmed.name && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
+		if c == byMean && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c == byTrimmed && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}
+	return x, true
+}
+
+// pairByMedian pairs the processes, each of which counts by its median.
+func pairByMedian(a, b [][]float64, aligned []bool) (*Blocks, bool) {
+	x := &Blocks{a: a, b: b, aligned: aligned, logA: LogMedians(a), logB: LogMedians(b)}
+	if len(a) != len(b) || len(a) < 2 || x.logA == nil || x.logB == nil {
+		return nil, false
+	}
+	x.Ratios = x.blockRatios()
 	return x, true
 }
 
@@ -87,11 +97,19 @@ func (x *Blocks) blockRatios() []float64 {
 	out := make([]float64, len(x.a))
 	for i := range out {
 		out[i] = x.logB[i] - x.logA[i]
-		if i < len(x.aligned) && x.aligned[i] && len(x.a[i]) == len(x.b[i]) {
-			out[i] = pairRatios(x.a[i], x.b[i]).median
+		if logs := x.turnRatios(i); logs != nil {
+			out[i] = medianOf(logs)
 		}
 	}
 	return out
+}
+
+// turnRatios returns the log ratios of the samples of an aligned block; nil of any other block.
+func (x *Blocks) turnRatios(i int) []float64 {
+	if i >= len(x.aligned) || !x.aligned[i] || len(x.a[i]) != len(x.b[i]) {
+		return nil
+	}
+	return floats.SubTo(make([]float64, len(x.a[i])), logSamples(x.b[i]), logSamples(x.a[i]))
 }
 
 // TakesTurns reports whether the two processes of some block ran at the same time, in turns.
@@ -125,22 +143,77 @@ func (x *Blocks) Noise(slack float64) Noise {
 	return Noise{sides, max(single, 1-math.Sqrt(1-paired)), ProcessRanks}
 }
 
-// Estimate estimates the change of b against a by a rule. With medians the error of the mean is from the bootstrap.
-// With other centres it is Student's over the blocks, which includes the scatter of samples.
-func (x *Blocks) Estimate(rule Rule, boot *Bootstrap) (Effect, bool) {
+// Estimate estimates the change of b against a by a rule; a positive change means that b is larger.
+func (x *Blocks) Estimate(rule Rule) (Effect, bool) {
 	switch rule {
 	case PairRanks:
 		return SignedRanks(x.Ratios)
 	case ProcessRanks:
 		return Ranks(x.logA, x.logB)
 	}
-	if x.centre.name != "" {
-		n := float64(len(x.Ratios))
-		mean, sd := stat.MeanStdDev(x.Ratios, nil)
-		e := Effect{Theta: mean, SE: sd / math.Sqrt(n), Nu: n - 1}
-		return e, e.OK()
+	return x.pairedMean()
+}
+
+// Paired returns the mean over blocks of log(median of b[k] / median of a[k]). Arguments and ok are as for NewBlocks.
+//
+// With s the standard deviation of the K blocks' ratios, and v the variances of the processes' medians,
+//
+//	SE^2 = s^2/K + sum v / (K (K-1))
+//
+// which is the limit of a hierarchical bootstrap over blocks and samples (Davison and Hinkley, Bootstrap Methods, 1997,
+// section 3.8) with Bessel's correction. Student's t has K-1 degrees of freedom. s contains the errors of the medians
+// already; the second term keeps a few blocks that agree by chance from deciding. Swapping a and b negates Theta.
+func Paired(a, b [][]float64) (e Effect, ok bool) {
+	x, ok := pairByMedian(a, b, nil)
+	if !ok {
+		return Effect{}, false
 	}
-	return boot.PairedBlocks(x.a, x.b, x.aligned)
+	return x.pairedMean()
+}
+
+// pairedMean is Paired; other centres than medians have the first term of the error alone.
+func (x *Blocks) pairedMean() (Effect, bool) {
+	n := float64(len(x.Ratios))
+	mean, variance := stat.MeanVariance(x.Ratios, nil)
+	e := Effect{Theta: mean, Nu: n - 1}
+	within := 0.0
+	for i := 0; i < len(x.Ratios) && x.centre.name == ""; i++ {
+		if logs := x.turnRatios(i); logs != nil {
+			within += medianVariance(logs)
+		} else {
+			within += medianVariance(logSamples(x.a[i])) + medianVariance(logSamples(x.b[i]))
+		}
+	}
+	e.SE = math.Sqrt(variance/n + within/(n*(n-1)))
+	return e, e.OK()
+}
+
+// middleWeights holds by number of samples the probabilities of ranks to be the middle of a resample.
+var middleWeights sync.Map
+
+// medianVariance returns the variance of the median of a resample of xs, the limit of a bootstrap with many draws
+// (Maritz and Jarrett, JASA 73, 1978): the i-th of n sorted values is the middle with the probability I(i/n) -
+// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations from the
+// middle are left out.
+func medianVariance(xs []float64) float64 {
+	s := slices.Sorted(slices.Values(xs))
+	n, half := float64(len(s)), int(3*math.Sqrt(float64(len(s))))+1
+	from, to := max(0, len(s)/2-half), min(len(s), len(s)/2+half+1)
+	kept, ok := middleWeights.Load(len(s))
+	if !ok {
+		a := (n + 1) / 2
+		if len(s)%2 == 0 {
+			a = n/2 + 1 + 1/n // the mean of the middle two has the variance of this distribution
+		}
+		weights, below := make([]float64, to-from), mathext.RegIncBeta(a, a, float64(from)/n)
+		for i := range weights {
+			upTo := mathext.RegIncBeta(a, a, float64(from+i+1)/n)
+			weights[i], below = upTo-below, upTo
+		}
+		kept, _ = middleWeights.LoadOrStore(len(s), weights)
+	}
+	_, variance := stat.PopMeanVariance(s[from:to], kept.([]float64))
+	return variance
 }
 
 func deviations(xs []float64) []float64 {

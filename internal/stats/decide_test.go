@@ -35,32 +35,28 @@ func scaled(runs [][]float64, by float64) [][]float64 {
 func near(a, b, tol float64) bool { return math.Abs(a-b) <= tol*(1+math.Abs(b)) }
 
 func TestPairedProperties(t *testing.T) {
-	bs := stats.NewBootstrap(1, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(2, 12).Draw(t, "k")
 		a, b := blocks(t, "a", k), blocks(t, "b", k)
-		e, ok := bs.Paired(a, b)
+		e, ok := stats.Paired(a, b)
 		if !ok || !e.OK() || e.Nu != float64(k-1) {
 			t.Fatalf("%+v %v", e, ok)
 		}
-		if swap, _ := bs.Paired(b, a); swap != e.Negate() {
+		if swap, _ := stats.Paired(b, a); swap != e.Negate() {
 			t.Fatalf("swapped: %+v, want %+v", swap, e.Negate())
 		}
-		if s, _ := bs.Paired(scaled(a, 1000), scaled(b, 1000)); !near(s.Theta, e.Theta, 1e-9) || !near(s.SE, e.SE, 1e-9) {
+		if s, _ := stats.Paired(scaled(a, 1000), scaled(b, 1000)); !near(s.Theta, e.Theta, 1e-9) || !near(s.SE, e.SE, 1e-9) {
 			t.Fatalf("in milliseconds: %+v, in seconds %+v", s, e)
 		}
-		if s, _ := bs.Paired(a, scaled(b, 2)); !near(s.Theta, e.Theta+math.Ln2, 1e-9) {
+		if s, _ := stats.Paired(a, scaled(b, 2)); !near(s.Theta, e.Theta+math.Ln2, 1e-9) {
 			t.Fatalf("doubled: %+v after %+v", s, e)
 		}
 		mixed := make([][]float64, k)
 		for i := range a {
 			mixed[i] = rapid.Permutation(a[i]).Draw(t, "order")
 		}
-		if s, _ := bs.Paired(mixed, b); s != e {
+		if s, _ := stats.Paired(mixed, b); s != e {
 			t.Fatalf("shuffled samples: %+v, want %+v", s, e)
-		}
-		if s, _ := stats.NewBootstrap(1, 0).Paired(a, b); s != e {
-			t.Fatalf("another bootstrap of the same seed: %+v, want %+v", s, e)
 		}
 	})
 }
@@ -79,21 +75,27 @@ func TestAlignedBlocks(t *testing.T) {
 			b[i] = append(b[i], 1.1*both*math.Exp(0.01*rng.NormFloat64()))
 		}
 	}
-	bs := stats.NewBootstrap(1, 0)
-	e, ok := bs.PairedBlocks(a, b, aligned)
+	paired := func(a, b [][]float64, aligned []bool) (stats.Effect, bool) {
+		x, ok := stats.NewBlocks(a, b, aligned, 0.02)
+		if !ok {
+			return stats.Effect{}, false
+		}
+		return x.Estimate(stats.PairedMean)
+	}
+	e, ok := paired(a, b, aligned)
 	if !ok || math.Abs(e.Theta-math.Log(1.1)) > 0.01 || e.SE > 0.01 {
 		t.Errorf("side by side: %+v %v", e, ok)
 	}
-	if back, _ := bs.PairedBlocks(b, a, aligned); back != e.Negate() {
+	if back, _ := paired(b, a, aligned); back.Theta != -e.Theta || !near(back.SE, e.SE, 1e-9) {
 		t.Errorf("swapped: %+v, want %+v", back, e.Negate())
 	}
-	apart, _ := bs.Paired(a, b)
+	apart, _ := stats.Paired(a, b)
 	if apart.SE < 0.1 {
 		t.Errorf("apart: %+v", apart)
 	}
 	// Sides of different lengths have no turns, and blocks that are not aligned none either.
 	b[0] = b[0][:n-1]
-	if e, ok = bs.PairedBlocks(a, b, []bool{true, false}); !ok || math.Abs(e.Theta-apart.Theta) > 0.2 {
+	if e, ok = paired(a, b, []bool{true, false}); !ok || math.Abs(e.Theta-apart.Theta) > 0.2 {
 		t.Errorf("no turns: %+v %v", e, ok)
 	}
 }
@@ -110,23 +112,11 @@ func TestPairedRefuses(t *testing.T) {
 		"infinite":     {two, {{1}, {math.Inf(1)}}},
 		"nothing":      {nil, nil},
 	} {
-		if e, ok := stats.NewBootstrap(1, 0).Paired(c[0], c[1]); ok {
+		if e, ok := stats.Paired(c[0], c[1]); ok {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	// More sample counts than pools are kept: the figures must not change.
-	bs := stats.NewBootstrap(1, 0)
-	a := [][]float64{{1, 2, 3}, {2, 3, 4}}
-	before, _ := bs.Paired(a, two)
-	for n := 1; n < 300; n++ {
-		bs.Paired([][]float64{make1(n), make1(n)}, two)
-	}
-	if after, _ := bs.Paired(a, two); after != before {
-		t.Errorf("%+v, before %+v", after, before)
-	}
 }
-
-func make1(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 func TestEffect(t *testing.T) {
 	e := stats.Effect{Theta: 0.05, SE: 0.01, Nu: 11}
@@ -250,9 +240,8 @@ func TestOrder(t *testing.T) {
 		for _, b := range first {
 			sides = append(sides, b, !b)
 		}
-		c := stats.CheckOrder(sides)
-		if whole && c.Shift != 0 {
-			t.Fatalf("%v: %+v", sides, c)
+		if _, shift := stats.CheckOrder(sides); whole && shift != 0 {
+			t.Fatalf("%v: %v", sides, shift)
 		}
 		// A linear drift adds up to nothing in it.
 		slope := rapid.Float64Range(-0.1, 0.1).Draw(t, "slope")
@@ -266,18 +255,19 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	})
-	ab := []bool{false, false, false, true, true, true}
-	if c := stats.CheckOrder(ab); !c.Separate || c.Shift != 3 {
-		t.Errorf("all A, then B: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{false, true, true, false, true, false, false, true}); c.Separate || c.Shift != 0 {
-		t.Errorf("ABBA BAAB: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{false, true, false, true}); c.Separate || c.Shift != 1 {
-		t.Errorf("ABAB: %+v", c)
-	}
-	if c := stats.CheckOrder([]bool{true, true}); c != (stats.OrderCheck{}) {
-		t.Errorf("one side: %+v", c)
+	for name, c := range map[string]struct {
+		order    []bool
+		separate bool
+		shift    float64
+	}{
+		"all A, then B": {[]bool{false, false, false, true, true, true}, true, 3},
+		"ABBA BAAB":     {[]bool{false, true, true, false, true, false, false, true}, false, 0},
+		"ABAB":          {[]bool{false, true, false, true}, false, 1},
+		"one side":      {[]bool{true, true}, false, 0},
+	} {
+		if separate, shift := stats.CheckOrder(c.order); separate != c.separate || shift != c.shift {
+			t.Errorf("%s: %v %v", name, separate, shift)
+		}
 	}
 }
 

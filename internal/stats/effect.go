@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Effect is an estimate of the logarithm of a ratio with its error: (Theta - true value) / SE has Student's t
@@ -59,6 +61,14 @@ func (e Effect) Lower(level float64) float64 {
 	return e.Theta - TQuantile(e.Nu, level)*e.SE - e.Bias
 }
 
+// ratio converts the effect to a ratio with its 95 % interval; ok is false if it is not OK.
+func (e Effect) ratio() (r gpuprof.Ratio, ok bool) {
+	if !e.OK() {
+		return gpuprof.Ratio{}, false
+	}
+	return gpuprof.Ratio{Ratio: math.Exp(e.Theta), CI95: [2]float64{math.Exp(e.Lower(0.975)), math.Exp(e.Upper(0.975))}}, true
+}
+
 // MDE returns the minimum detectable effect: the least true effect that a one-sided test of "at most bound" at
 // level alpha detects with the given power under this noise.
 //
@@ -70,17 +80,22 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 	return bound + (TQuantile(e.Nu, 1-alpha)+TQuantile(e.Nu, power))*e.SE + e.Bias
 }
 
-// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
-func TQuantile(nu, p float64) float64 {
-	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Quantile(p)
+// normalLike is the number of degrees of freedom from which Student's t counts as normal: the quantiles differ by a
+// millionth there. With more, the incomplete beta function of distuv.StudentsT loses digits (TestStudentOfLibrary).
+const normalLike = 1e6
+
+// student returns Student's t distribution with nu > 0 degrees of freedom; +Inf is the normal distribution.
+func student(nu float64) interface {
+	Quantile(p float64) float64
+	Survival(t float64) float64
+} {
+	if nu >= normalLike {
+		return distuv.UnitNormal
 	}
-	return studentQuantile(nu, p)
+	return distuv.StudentsT{Sigma: 1, Nu: nu}
 }
 
-func tSurvival(nu, t float64) float64 {
-	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Survival(t)
-	}
-	return studentSurvival(nu, t)
-}
+// TQuantile returns the quantile at p of Student's t with nu degrees of freedom; +Inf is the normal distribution.
+func TQuantile(nu, p float64) float64 { return student(nu).Quantile(p) }
+
+func tSurvival(nu, t float64) float64 { return student(nu).Survival(t) }

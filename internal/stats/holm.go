@@ -1,9 +1,10 @@
 package stats
 
 import (
-	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Holm adjusts p-values for multiple tests. Rejecting the tests with an adjusted value up to alpha raises any false
@@ -11,17 +12,13 @@ import (
 // adjusted values are in the order of p. NaN, an impossible test, stays NaN but counts as a test: missing data must
 // not make the other tests easier to pass.
 func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	key := func(i int) float64 {
-		if math.IsNaN(p[i]) {
-			return math.Inf(1)
+	order, keys := make([]int, len(p)), slices.Clone(p)
+	for i, v := range p {
+		if math.IsNaN(v) {
+			keys[i] = math.Inf(1)
 		}
-		return p[i]
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(key(i), key(j)) })
+	floats.ArgsortStable(keys, order)
 	out := make([]float64, len(p))
 	worst := 0.0
 	for rank, i := range order {

@@ -75,13 +75,7 @@ func rankRatio(x []float64) (ratio float64, ok bool) {
 	sorted := slices.Sorted(slices.Values(x))
 	rank := func(v float64) float64 { // the mean rank of equal values
 		below, _ := slices.BinarySearch(sorted, v)
-		upTo, _ := slices.BinarySearchFunc(sorted, v, func(s, v float64) int {
-			if s <= v {
-				return -1
-			}
-			return 1
-		})
-		return float64(below+upTo-1) / 2
+		return float64(below+countUpTo(sorted, v)-1) / 2
 	}
 	var steps, squares, last float64
 	mean := float64(len(x)-1) / 2

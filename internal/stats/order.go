@@ -171,14 +171,8 @@ func (c covariate) pValue(n int) float64 {
 
 func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate {
 	var count, meanX, meanY [2]float64
-	side := func(i int) int {
-		if sideB[i] {
-			return 1
-		}
-		return 0
-	}
 	for i, y := range logs {
-		s := side(i)
+		s := sideOf(sideB[i])
 		count[s]++
 		meanX[s] += x(i)
 		meanY[s] += y
@@ -189,41 +183,37 @@ func fitCovariate(logs []float64, sideB []bool, x func(i int) float64) covariate
 	}
 	var sxx, sxy, syy float64
 	for i, y := range logs {
-		dx, dy := x(i)-meanX[side(i)], y-meanY[side(i)]
+		s := sideOf(sideB[i])
+		dx, dy := x(i)-meanX[s], y-meanY[s]
 		sxx, sxy, syy = sxx+dx*dx, sxy+dx*dy, syy+dy*dy
 	}
 	slope := sxy / sxx
 	return covariate{slope: slope, bias: slope * (meanX[1] - meanX[0]), sxx: sxx, rest: max(0, syy-slope*sxy)}
 }
 
-// OrderCheck describes the effect of the order of runs.
-type OrderCheck struct {
-	// Separate marks an order in which all of one side came before all of the other.
-	Separate bool
-	// Shift is B's mean position minus A's, in runs: a drift of x per run biases the comparison by Shift times x.
-	Shift float64
-}
-
-// CheckOrder examines the order of runs; sideB marks the runs of side B.
-func CheckOrder(sideB []bool) OrderCheck {
-	var c OrderCheck
+// CheckOrder examines the order of runs; sideB marks the runs of side B. separate marks an order in which all of one
+// side came before all of the other. shift is B's mean position minus A's, in runs: a drift of x per run biases the
+// comparison by shift times x.
+func CheckOrder(sideB []bool) (separate bool, shift float64) {
 	changes := 0
 	var sum, count [2]float64
 	for i, b := range sideB {
 		if i > 0 && b != sideB[i-1] {
 			changes++
 		}
-		s := 0
-		if b {
-			s = 1
-		}
+		s := sideOf(b)
 		sum[s] += float64(i)
 		count[s]++
 	}
 	if count[0] == 0 || count[1] == 0 {
-		return c
+		return false, 0
 	}
-	c.Separate = changes == 1 && len(sideB) > 2
-	c.Shift = sum[1]/count[1] - sum[0]/count[0]
-	return c
+	return changes == 1 && len(sideB) > 2, sum[1]/count[1] - sum[0]/count[0]
+}
+
+func sideOf(isB bool) int {
+	if isB {
+		return 1
+	}
+	return 0
 }

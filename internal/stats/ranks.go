@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -47,13 +48,12 @@ func (t *rankTest) pNotAbove(bound float64) (p float64) {
 }
 
 func (t *rankTest) exactPNotAbove(bound float64) float64 {
-	at, _ := slices.BinarySearchFunc(t.values, bound, func(v, b float64) int {
-		if v <= b {
-			return -1
-		}
-		return 1
-	})
-	return t.below[at] // by symmetry the probability that as many values or more exceed it
+	return t.below[countUpTo(t.values, bound)] // by symmetry the probability that as many values or more exceed it
+}
+
+// countUpTo returns the number of sorted values up to v.
+func countUpTo(sorted []float64, v float64) int {
+	return sort.Search(len(sorted), func(i int) bool { return sorted[i] > v })
 }
 
 // Unsettled adds to an effect the error of an unobserved shift of one whole side, which has Student's t
@@ -111,13 +111,8 @@ func (t *rankTest) quantile(level float64) float64 {
 	case t.shift != nil:
 		return t.largestRejected(tail)
 	}
-	c, _ := slices.BinarySearchFunc(t.below, tail, func(p, tail float64) int {
-		if p <= tail {
-			return -1
-		}
-		return 1
-	})
-	switch c--; {
+	c := countUpTo(t.below, tail) - 1
+	switch {
 	case c < 0 && level > 0.5:
 		return math.Inf(1)
 	case c < 0:

@@ -111,18 +111,57 @@ func studentT(degrees float64) float64 {
 }
 
 // MeanRatio returns the geometric mean of ratios, the exponential of the mean of their logarithms, with the t
-// interval of that mean (MeanInterval); ok is false with fewer than two. An arithmetic mean would depend on which
-// side is the denominator (Fleming and Wallace, Commun. ACM 29, 1986).
-func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
-	if len(ratios) < 2 {
-		return gpuprof.Ratio{}, false
+// interval of that mean; ok is false with fewer than two. An arithmetic mean would depend on which side is the
+// denominator (Fleming and Wallace, Commun. ACM 29, 1986).
+func MeanRatio(ratios []float64) (gpuprof.Ratio, bool) {
+	return TrimmedMean(logSamples(ratios), 0).ratio()
+}
+
+const (
+	// burstTrim is the share of blocks that MedianRatio drops at each end: a burst of other work slows one of a pair.
+	burstTrim = 0.2
+	// mostGroups limits the groups of MedianRatio: joining neighbours keeps correlated samples together.
+	mostGroups = 64
+)
+
+// MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples of
+// two neighbouring blocks. The half-width of its 95 % interval, a logarithm, is that of the trimmed mean over k of
+// log(median of a[k] / median of b[k]). With more than 64 pairs neighbours are joined. ok is false with fewer than two
+// pairs, or a sample that is not positive and finite.
+func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
+	n := min(len(a), len(b))
+	groups := min(n, mostGroups)
+	logs := make([]float64, groups)
+	for g := range logs {
+		from, to := g*n/groups, (g+1)*n/groups
+		x, y := LogMedians([][]float64{slices.Concat(a[from:to]...)}), LogMedians([][]float64{slices.Concat(b[from:to]...)})
+		if x == nil || y == nil {
+			return gpuprof.Ratio{}, false
+		}
+		logs[g] = x[0] - y[0]
 	}
-	logs := make([]float64, len(ratios))
-	for i, v := range ratios {
-		logs[i] = math.Log(v)
+	e := TrimmedMean(logs, burstTrim)
+	e.Theta = math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
+	return e.ratio()
+}
+
+// TrimmedMean returns the mean of x after dropping a share trim at each end. Its error comes from the winsorized
+// values, with Student's t and one degree of freedom less than the remaining values (Tukey and McLaughlin, Sankhya A
+// 25, 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the ordinary mean. The effect is not OK with fewer than two
+// values, or with one that is not finite.
+func TrimmedMean(x []float64, trim float64) Effect {
+	x = slices.Sorted(slices.Values(x))
+	n := len(x)
+	if n < 2 || math.IsNaN(x[0]) || math.IsInf(x[0], 0) || math.IsInf(x[n-1], 0) {
+		return Effect{Theta: math.NaN()}
 	}
-	m, h := MeanInterval(logs)
-	return gpuprof.Ratio{Ratio: math.Exp(m), CI95: [2]float64{math.Exp(m - h), math.Exp(m + h)}}, true
+	g := int(trim * float64(n))
+	h := float64(n - 2*g)
+	mean := stat.Mean(x[g:n-g], nil)
+	for i := range g {
+		x[i], x[n-1-i] = x[g], x[n-1-g]
+	}
+	return Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
 }
 
 // HalfWidth returns half of the width of a series' interval over the absolute median, a share; +Inf without an

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -315,15 +316,7 @@ func (s *stepFinder) locateChange(at int) (first, last int) {
 		sums[i] = math.Exp(-(v - least) / scale)
 		all += sums[i]
 	}
-	slices.SortStableFunc(places, func(a, b int) int {
-		switch {
-		case sums[a] > sums[b]:
-			return -1
-		case sums[a] < sums[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
 	first, last = at, at
 	held := 0.0
 	for _, i := range places {

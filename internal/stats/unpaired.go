@@ -132,13 +132,25 @@ func SessionSpread(sessions []float64) Spread {
 
 // LogMedians returns the logarithm of each run's median; nil if a run is empty or a value not positive and finite.
 func LogMedians(runs [][]float64) []float64 {
-	blocks := logBlocks(runs)
-	if len(blocks) == 0 {
-		return nil
-	}
-	out := make([]float64, len(blocks))
-	for i := range blocks {
-		out[i] = blocks[i].median
+	var out []float64
+	for _, r := range runs {
+		logs := logSamples(r)
+		if len(logs) == 0 {
+			return nil
+		}
+		out = append(out, medianOf(logs))
 	}
 	return out
+}
+
+// logSamples returns the logarithms of samples; nil if one is not positive and finite.
+func logSamples(samples []float64) []float64 {
+	logs := make([]float64, len(samples))
+	for i, v := range samples {
+		if !(v > 0) || math.IsInf(v, 1) {
+			return nil
+		}
+		logs[i] = math.Log(v)
+	}
+	return logs
 }

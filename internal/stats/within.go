@@ -34,8 +34,8 @@ const (
 // The interval is the widest over several lengths of blocks. The number of blocks K is 32, 16, 8 and 5, as long as
 // blocks have two samples or more. With fewer than 40 samples the smallest K is an eighth of the samples, at least
 // 3. If the variance still grows with the block's length, K is 4 and 3 too: blocks must be longer than the
-// correlation of samples (Politis and White, Econometric Reviews 23, 2004). The cost is of the order of one sort of
-// the samples.
+// correlation of samples (Politis and White, Econometric Reviews 23, 2004). The cost is that of a few sorts of the
+// samples.
 func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 	n := len(x)
 	if n < fewestSamples {
@@ -129,7 +129,7 @@ func (w *withinEstimate) addLevels(k int) {
 	copy(w.scratch, w.x)
 	medians, positive := make([]float64, k), w.median > 0
 	for j := range medians {
-		medians[j] = selectMedian(w.scratch[j*n/k : (j+1)*n/k])
+		medians[j] = medianOf(w.scratch[j*n/k : (j+1)*n/k])
 		positive = positive && medians[j] > 0
 	}
 	if !positive {
@@ -143,49 +143,4 @@ func (w *withinEstimate) addLevels(k int) {
 	_, half := MeanInterval(medians)
 	// A result file cannot store infinity.
 	w.lo, w.hi = min(w.lo, w.median*math.Exp(-half)), max(w.hi, min(w.median*math.Exp(half), math.MaxFloat64))
-}
-
-// selectMedian is Median in linear time (Hoare, Commun. ACM 4, 1961); it reorders s, which must not be empty.
-func selectMedian(s []float64) float64 {
-	m := len(s) / 2
-	upper := selectNth(s, m)
-	if len(s)%2 == 1 {
-		return upper
-	}
-	lower := s[0]
-	for _, v := range s[1:m] {
-		lower = max(lower, v)
-	}
-	return (lower + upper) / 2
-}
-
-// selectNth returns the k-th smallest of s, counted from 0, and moves it to index k; values before it are not larger.
-func selectNth(s []float64, k int) float64 {
-	lo, hi := 0, len(s)-1
-	for lo < hi {
-		pivot := s[lo+(hi-lo)/2]
-		i, j := lo, hi
-		for i <= j {
-			for s[i] < pivot {
-				i++
-			}
-			for s[j] > pivot {
-				j--
-			}
-			if i <= j {
-				s[i], s[j] = s[j], s[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			hi = j
-		case k >= i:
-			lo = i
-		default:
-			return s[k]
-		}
-	}
-	return s[k]
 }

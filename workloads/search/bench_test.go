@@ -195,11 +195,10 @@ func TestInProcess(t *testing.T) {
 	b := newBench(t)
 	l := Limits{Goal: tune.Time, Time: 3 * time.Second, Seed: 1}
 	e := &engine{Options: Options{Goal: tune.Time}}
-	e.bs = newEngineBootstrap()
 	base := sleeperSide(t, gpuprof.Settings{"us": "5000"})
 	o := compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"us": "5000", "batch": "4"}), l)
 	// The same wait for four items as for one.
-	if d := ratioOf(e.bs, o.A, o.B); !d.ok || d.ratio != 0.25 {
+	if d := ratioOf(o.A, o.B); !d.ok || d.ratio != 0.25 {
 		t.Errorf("%+v", d)
 	}
 	if o.MemoryA != 1000 || o.MemoryB != 4000 || o.Unit != "items" || o.WorkB != 4 || o.Error != 1e-6 {
@@ -244,7 +243,7 @@ func TestEnvironmentOfASide(t *testing.T) {
 	fast := sleeperSide(t, slow)
 	fast.Env = map[string]string{fastVariable: "1"}
 	o := compareSides(t, b, sleeperSide(t, slow), fast, Limits{Goal: tune.Time, Time: 3 * time.Second, Seed: 1})
-	if d := ratioOf(newEngineBootstrap(), o.A, o.B); !d.ok || d.ratio != 0.25 {
+	if d := ratioOf(o.A, o.B); !d.ok || d.ratio != 0.25 {
 		t.Errorf("ratio %v", d.ratio)
 	}
 	if os.Getenv(fastVariable) != "" {
@@ -268,7 +267,7 @@ func TestEnergy(t *testing.T) {
 		return joules, true
 	}
 	o := compareSides(t, b, sleeperSide(t, nil), sleeperSide(t, gpuprof.Settings{"batch": "4"}), Limits{Goal: tune.Energy, Time: time.Second, Seed: 1})
-	e := &engine{Options: Options{Goal: tune.Energy}, bs: newEngineBootstrap()}
+	e := &engine{Options: Options{Goal: tune.Energy}}
 	if a := e.weighChange(Change{}, o); a.v != tune.Less || a.d.ratio != 0.25 || o.A[0][0] != 3 {
 		t.Errorf("%s %+v, %v against %v", a.v, a.d, o.B, o.A)
 	}

@@ -41,7 +41,7 @@ func (c *claimRunner) firstRuns(k guides.Claim, row *tune.ClaimRow, limit time.D
 		a, b := o.A[0][0], o.B[0][0]
 		as, bs, logs = append(as, a), append(bs, b), append(logs, math.Log(b/a))
 	}
-	d := newDrawn(meanOf(logs, 0))
+	d := newDrawn(trimmedMean(logs, 0))
 	if !d.ok {
 		row.Reason = "too few processes fitted into the time; give more with --budget"
 		return nil

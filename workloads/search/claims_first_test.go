@@ -23,7 +23,7 @@ func firstClaim(t *testing.T, device string, budget time.Duration, took func(war
 	b := &claimBench{fakeBench: newFakeBench(1)}
 	o, find := claimOptions(b)
 	o.Device, o.Budget = device, budget
-	e := &engine{Options: o, ctx: t.Context(), out: newResult(o), journal: map[string]*tune.Outcome{}, bs: newEngineBootstrap(), began: o.Now()}
+	e := &engine{Options: o, ctx: t.Context(), out: newResult(o), journal: map[string]*tune.Outcome{}, began: o.Now()}
 	var ran []string
 	c := &claimRunner{engine: e, find: find, run: func(_ context.Context, _ workloads.Workload, preset string, set gpuprof.Settings, _ time.Duration) (*gpuprof.Run, error) {
 		ran = append(ran, preset+" "+set["warm"])

@@ -44,7 +44,7 @@ func RunClaims(ctx context.Context, o Options, find func(name string) workloads.
 		o.Now = time.Now
 	}
 	o.Goal, o.Workload = tune.Time, nil
-	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*tune.Outcome{}, began: o.Now()}
 	e.out.Started, e.out.Unit = o.Now().UTC().Round(time.Millisecond), "speedup"
 	if err := e.resumeSearch(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.D
 		row.Verdict, row.Reason = notMeasurable, o.Reason
 		return nil
 	}
-	d := ratioOf(c.bs, o.A, o.B)
+	d := ratioOf(o.A, o.B)
 	switch {
 	case k.Run == guides.Transfers && o.CountA["copies"] > 0:
 		addSaving(row, o, d)
@@ -261,7 +261,7 @@ func (c *claimRunner) detailText(o *tune.Outcome, timeless bool) string {
 		return "not measurable here: " + o.Reason
 	}
 	var parts []string
-	switch d := ratioOf(c.bs, o.A, o.B); {
+	switch d := ratioOf(o.A, o.B); {
 	case timeless:
 		parts = append(parts, fmt.Sprintf("error against float64 %.1e, %s", o.Error, limitText(o.Error)))
 		if o.MemoryA > 0 {

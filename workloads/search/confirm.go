@@ -106,7 +106,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 			e.addFailure(set, o.Reason)
 			return c, sum, nil
 		}
-		d, t := ratioOf(e.bs, o.A, o.B), ratioOf(e.bs, o.TimeA, o.TimeB)
+		d, t := ratioOf(o.A, o.B), ratioOf(o.TimeA, o.TimeB)
 		if !d.ok || !t.ok {
 			c.Reason = "a fresh process had no time for enough blocks; give more with --budget"
 			return c, sum, nil
@@ -115,7 +115,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 		takeOutcome(sum, o)
 		if n := len(logs); n >= leastProcesses && n < mostProcesses && n%2 == 0 {
 			spent += earlyLook
-			if ratio := newDrawn(meanOf(logs, 0)); e.isAccepted(f, ratio, sum, earlyLook) {
+			if ratio := newDrawn(trimmedMean(logs, 0)); e.isAccepted(f, ratio, sum, earlyLook) {
 				alpha = earlyLook
 				break
 			} else if e.over == "" && ratio.interval(confidence)[0] > 1-equivalence {
@@ -131,7 +131,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 // concludeOn stores the result of the processes for a finalist, with the interval that decides.
 func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome, logs, times []float64, alpha float64) {
 	c.Processes, c.Level = len(logs), 1-2*alpha
-	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
+	d, t := newDrawn(trimmedMean(logs, 0)), newDrawn(trimmedMean(times, 0))
 	if !d.ok {
 		if len(logs) > 0 {
 			c.Ratio, _ = goalRatio(e.Goal, math.Exp(stat.Mean(logs, nil)), [2]float64{})

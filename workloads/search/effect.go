@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -15,9 +13,6 @@ const equivalence = 0.02
 
 // fewestPairs is the least number of pairs for a ratio in one process: one degree of freedom gives useless intervals.
 const fewestPairs = 3
-
-// seedOfDraws makes intervals reproducible; it is independent of the seed of inputs.
-const seedOfDraws = 1
 
 const (
 	// trimmed is the share of pairs dropped at each end: a burst of other work slows one block of a pair.
@@ -67,9 +62,9 @@ func (d drawn) pValue() float64 {
 
 // ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs: the
 // result is the trimmed mean of the logarithms of their ratios, so that bursts of other work affect it little. Blocks
-// with many figures are replicates: the result is their mean by the paired hierarchical bootstrap. Costs that are
+// with many figures are replicates: the result is the mean of their ratios (stats.Paired). Costs that are
 // equal in all blocks (bytes) are exact.
-func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
+func ratioOf(a, b [][]float64) drawn {
 	if isExact(a) && isExact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
 			return drawn{}
@@ -77,9 +72,9 @@ func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
 		return newDrawn(stats.Effect{Theta: math.Log(b[0][0] / a[0][0]), Nu: math.Inf(1)})
 	}
 	if isSingle(a) && isSingle(b) && len(a) == len(b) {
-		return newDrawn(meanOf(logRatios(a, b), trimmed))
+		return newDrawn(trimmedMean(logRatios(a, b), trimmed))
 	}
-	e, ok := bs.Paired(a, b)
+	e, ok := stats.Paired(a, b)
 	if !ok || math.IsNaN(e.SE) {
 		return drawn{}
 	}
@@ -94,29 +89,18 @@ func logRatios(a, b [][]float64) []float64 {
 	return logs
 }
 
-// meanOf returns the mean of logs after dropping a share trim at each end. Its error comes from the winsorized
-// values, with Student's t and one degree of freedom less than the remaining values (Tukey and McLaughlin, Sankhya A
-// 25, 1963; Yuen, Biometrika 61, 1974). With trim 0 it is the ordinary mean. The effect is not OK with fewer than
-// fewestPairs values, or with one that is not finite.
-func meanOf(logs []float64, trim float64) stats.Effect {
-	x := slices.Sorted(slices.Values(logs))
-	n := len(x)
-	if n < fewestPairs || math.IsNaN(x[0]) || math.IsInf(x[0], 0) || math.IsInf(x[n-1], 0) {
+// trimmedMean is stats.TrimmedMean of at least fewestPairs logs.
+func trimmedMean(logs []float64, trim float64) stats.Effect {
+	if len(logs) < fewestPairs {
 		return stats.Effect{Theta: math.NaN()}
 	}
-	g := int(trim * float64(n))
-	h := float64(n - 2*g)
-	mean := stat.Mean(x[g:n-g], nil)
-	for i := range g {
-		x[i], x[n-1-i] = x[g], x[n-1-g]
-	}
-	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
+	return stats.TrimmedMean(logs, trim)
 }
 
 // ratioSeen returns an outcome's ratio, its error increased by the spread between sittings, which one sitting cannot
 // show.
-func ratioSeen(bs *stats.Bootstrap, o *tune.Outcome) drawn {
-	d := ratioOf(bs, o.A, o.B)
+func ratioSeen(o *tune.Outcome) drawn {
+	d := ratioOf(o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {
 		return d
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -186,5 +185,3 @@ func fakeOptions(f *fakeBench, seed uint64) Options {
 	return Options{Workload: fake{}, Preset: "small", Device: "host", DeviceDoc: "fake device", Goal: tune.Time, Budget: 200 * time.Second, MaxError: 1e-2, Seed: seed,
 		Bench: f, Fresh: f.fresh, Now: f.now, Tool: gpuprof.Tool{Name: "gpuprof", Version: "test"}}
 }
-
-func newEngineBootstrap() *stats.Bootstrap { return stats.NewBootstrap(seedOfDraws, 0) }

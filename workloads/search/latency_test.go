@@ -93,7 +93,7 @@ func TestLatencyGoal(t *testing.T) {
 	if text := callersText(o.SeenA, o.SeenB); !strings.HasPrefix(text, "p50 5.0") || !strings.Contains(text, " -> 2.5") || !strings.Contains(text, "goodput 99") {
 		t.Errorf("the claim says %q", text)
 	}
-	d := ratioOf(newEngineBootstrap(), o.A, o.B)
+	d := ratioOf(o.A, o.B)
 	if !d.ok || math.Abs(d.ratio-0.5) > 0.002 || math.Abs(o.Rate-1000) > 1 { // three digits of a histogram
 		t.Errorf("%+v at %g per second", d, o.Rate)
 	}
@@ -102,7 +102,7 @@ func TestLatencyGoal(t *testing.T) {
 			t.Errorf("load %d: %+v", i, load)
 		}
 	}
-	if t2 := ratioOf(newEngineBootstrap(), o.TimeA, o.TimeB); t2.ratio != 0.5 {
+	if t2 := ratioOf(o.TimeA, o.TimeB); t2.ratio != 0.5 {
 		t.Errorf("time %v", t2.ratio)
 	}
 	if o := compareSides(t, b, base, callerSide(t, w, gpuprof.Settings{"us": "500", "refuse": "0.02"}), l); o.Verdict != tune.Failed || !strings.Contains(o.Reason, "were not answered") {

@@ -31,7 +31,6 @@ const (
 // measureBlocks runs pairs of blocks until the result is clear or the time is used up.
 func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *tune.Outcome) error {
 	a.seen, b.seen = tune.Seen{}, tune.Seen{} // side A may be kept from another comparison
-	bs := stats.NewBootstrap(seedOfDraws, 0)
 	order := stats.MirroredOrder(mostPairs, l.Seed)
 	target := blockTime
 	if l.Goal == tune.Energy {
@@ -53,7 +52,7 @@ func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, sp
 				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
 			}
 		}
-		if isEnough(bs, pair+1, spent(), l, out) {
+		if isEnough(pair+1, spent(), l, out) {
 			break
 		}
 	}
@@ -66,7 +65,7 @@ func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, sp
 }
 
 // isEnough reports whether to end the comparison: after whole mirrored pairs, unless they take far too long.
-func isEnough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
+func isEnough(pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
 	most := cmp.Or(l.Most, 2*l.Time)
 	if pairs%2 == 1 && spent < most {
 		return false
@@ -75,9 +74,9 @@ func isEnough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out
 		return true
 	}
 	if l.Sitting { // an end that depends on the result would bias it
-		return pairs >= decidePairs && halfWidth(ratioOf(bs, out.A, out.B)) < sittingWidth
+		return pairs >= decidePairs && halfWidth(ratioOf(out.A, out.B)) < sittingWidth
 	}
-	return pairs >= decidePairs && isSettled(bs, out) || pairs >= leastPairs && isHopeless(bs, out)
+	return pairs >= decidePairs && isSettled(out) || pairs >= leastPairs && isHopeless(out)
 }
 
 func halfWidth(d drawn) float64 {
@@ -88,14 +87,14 @@ func halfWidth(d drawn) float64 {
 }
 
 // isHopeless reports whether B is so much worse that its exact cost does not matter.
-func isHopeless(bs *stats.Bootstrap, out *tune.Outcome) bool {
-	d := ratioOf(bs, out.A, out.B)
+func isHopeless(out *tune.Outcome) bool {
+	d := ratioOf(out.A, out.B)
 	return d.ok && d.interval(surely)[0] > clearlyWorse
 }
 
 // isSettled reports whether more pairs would not change the verdict.
-func isSettled(bs *stats.Bootstrap, out *tune.Outcome) bool {
-	d := ratioOf(bs, out.A, out.B)
+func isSettled(out *tune.Outcome) bool {
+	d := ratioOf(out.A, out.B)
 	if !d.ok {
 		return false
 	}

@@ -154,7 +154,7 @@ func (e *engine) testLevel() float64 { return confidence / float64(max(1, len(e.
 func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 	alt := alternative{Change: c, out: o, v: o.Verdict}
 	if o.Verdict == "" {
-		alt.d = ratioSeen(e.bs, o)
+		alt.d = ratioSeen(o)
 		alt.v = alt.d.judgeBy(e.Goal, alt.d.interval(e.testLevel()))
 	}
 	return alt
@@ -191,7 +191,7 @@ func (e *engine) addEffect(a alternative, ci [2]float64, p float64) {
 		f.CI95 = [2]float64{tune.FiniteOrZero(f.CI95[0]), tune.FiniteOrZero(f.CI95[1])}
 		_, f.Own = goalRatio(e.Goal, a.d.ratio, a.d.ci)
 		f.P = p
-		if t := ratioOf(e.bs, a.out.TimeA, a.out.TimeB); t.ok {
+		if t := ratioOf(a.out.TimeA, a.out.TimeB); t.ok {
 			f.TimeRatio = t.ratio
 		}
 		f.PyTorch = PyTorchLine(e.Workload, a.Knob, a.To)

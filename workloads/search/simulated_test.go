@@ -35,12 +35,11 @@ type simulated struct {
 	drift   float64 // of the machine, over the whole budget
 
 	compared []string
-	bs       *stats.Bootstrap
 }
 
 func newSimulated(seed uint64) *simulated {
 	t := time.Unix(1e9, 0)
-	return &simulated{clock: t, began: t, bs: newEngineBootstrap(), rng: rand.New(rand.NewPCG(seed, 99)), truth: func(gpuprof.Settings) float64 { return 1 },
+	return &simulated{clock: t, began: t, rng: rand.New(rand.NewPCG(seed, 99)), truth: func(gpuprof.Settings) float64 { return 1 },
 		open: 400 * time.Millisecond, start: 300 * time.Millisecond,
 		noise: 0.02, bursts: 0.1, sitting: 0.008, slow: 0.15, half: 0.05, drift: 0.04}
 }
@@ -80,7 +79,7 @@ func (s *simulated) blocks(a, b gpuprof.Settings, l Limits, opened time.Duration
 			}
 		}
 		out.TimeA, out.TimeB = out.A, out.B
-		if isEnough(s.bs, pair+1, s.clock.Sub(began), l, out) {
+		if isEnough(pair+1, s.clock.Sub(began), l, out) {
 			break
 		}
 	}

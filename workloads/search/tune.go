@@ -20,7 +20,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads"
 )
@@ -93,7 +92,6 @@ type engine struct {
 	base    gpuprof.Settings
 	out     *tune.Result
 	journal map[string]*tune.Outcome
-	bs      *stats.Bootstrap
 	began   time.Time
 	prior   float64 // seconds spent before a resume
 	round   int     // number of rounds that measured undecided changes again
@@ -138,7 +136,7 @@ func newEngine(ctx context.Context, o Options) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*tune.Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*tune.Outcome{}, began: o.Now()}
 	e.out = newResult(o)
 	e.out.Started = o.Now().UTC().Round(time.Millisecond)
 	if err := e.resumeSearch(); err != nil {

@@ -84,24 +84,9 @@ type Session struct {
 	Knobs map[string]compare.Knob `json:"knobs"`
 	Runs  []compare.RunInfo       `json:"runs"` // by process; empty when unknown
 
-	Metrics []Metric `json:"metrics"`
-	Stages  []string `json:"stages"` // the metrics that add up to Total
-	Total   string   `json:"total"`
-}
-
-// Metric is a quantity with up to eleven samples per process.
-type Metric struct {
-	Name           string      `json:"name"`
-	Unit           string      `json:"unit"`
-	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
-	Exact          bool        `json:"exact,omitempty"`
-	Undirected     bool        `json:"undirected,omitempty"` // no better direction
-	Runs           [][]float64 `json:"runs"`
-	// Rate is a metric's request rate, 1/s; 0 for none. UnderLoad marks a latency or rate that callers measured.
-	Rate      float64 `json:"rate_per_s,omitempty"`
-	UnderLoad bool    `json:"under_load,omitempty"`
-	// SenderLate marks requests that were sent late (coordinated omission), so that the figures measure the sender.
-	SenderLate bool `json:"sender_late,omitempty"`
+	Metrics []compare.MetricData `json:"metrics"` // with up to eleven samples per process
+	Stages  []string             `json:"stages"`  // the metrics that add up to Total
+	Total   string               `json:"total"`
 }
 
 // FingerprintOf returns a run's fingerprint.
@@ -121,28 +106,26 @@ func FingerprintOf(r *gpuprof.Run) Fingerprint {
 // Equal reports whether runs of two fingerprints can be compared.
 func (f Fingerprint) Equal(o Fingerprint) bool { return len(f.listDifferences(o)) == 0 }
 
+// fields lists the fields of a fingerprint with their names in messages.
+func (f Fingerprint) fields() map[string]string {
+	all := map[string]string{"device_kind": f.DeviceKind, "device": f.Device, "workload": f.Workload, "preset": f.Preset, "mode": f.Mode}
+	for k, v := range f.ModelKnobs {
+		all["knob "+k] = v
+	}
+	return all
+}
+
 // listDifferences names the fields in which two fingerprints differ, each with both values.
 func (f Fingerprint) listDifferences(o Fingerprint) []string {
 	var out []string
-	for _, d := range [][3]string{
-		{"device_kind", f.DeviceKind, o.DeviceKind}, {"device", f.Device, o.Device}, {"workload", f.Workload, o.Workload}, {"preset", f.Preset, o.Preset}, {"mode", f.Mode, o.Mode},
-	} {
-		if d[1] != d[2] {
-			out = append(out, fmt.Sprintf("%s is %q there and %q here", d[0], d[1], d[2]))
-		}
-	}
-	names := slices.Collect(maps.Keys(f.ModelKnobs))
-	for k := range o.ModelKnobs {
-		if _, ok := f.ModelKnobs[k]; !ok {
-			names = append(names, k)
-		}
-	}
-	slices.Sort(names)
-	for _, k := range names {
-		a, inA := f.ModelKnobs[k]
-		b, inB := o.ModelKnobs[k]
+	there, here := f.fields(), o.fields()
+	all := maps.Clone(there)
+	maps.Copy(all, here)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		a, inA := there[k]
+		b, inB := here[k]
 		if a != b || inA != inB {
-			out = append(out, fmt.Sprintf("knob %s is %q there and %q here", k, a, b))
+			out = append(out, fmt.Sprintf("%s is %q there and %q here", k, a, b))
 		}
 	}
 	return out
@@ -204,18 +187,17 @@ func SessionOf(res *compare.Result) Session {
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for _, m := range res.Metrics {
-		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		processes, samples := 0, 0
-		for _, run := range m.Runs {
+		m.Runs = slices.Clone(m.Runs)
+		for k, run := range m.Runs {
 			if len(run) > 0 {
 				processes, samples = processes+1, samples+len(run)
 			}
 			if !m.Exact { // exact metrics keep every sample
-				run = reduceSamples(run)
+				m.Runs[k] = reduceSamples(run)
 			}
-			kept.Runs = append(kept.Runs, run)
 		}
-		s.Metrics = append(s.Metrics, kept)
+		s.Metrics = append(s.Metrics, m)
 		s.Processes, s.Samples = max(s.Processes, processes), max(s.Samples, samples)
 	}
 	return s
@@ -259,11 +241,10 @@ func (s *Session) Result(name string) *compare.Result {
 		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
-		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact, Undirected: m.Undirected}, Runs: m.Runs, Rate: m.Rate, UnderLoad: m.UnderLoad, SenderLate: m.SenderLate}
 		if m.Exact {
-			data.Digits = s.ExactDigits
+			m.Digits = s.ExactDigits
 		}
-		r.Metrics = append(r.Metrics, data)
+		r.Metrics = append(r.Metrics, m)
 	}
 	return r
 }

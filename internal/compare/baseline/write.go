@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/owner"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 )
 
 // write replaces a file atomically through a flushed temporary file in the same folder. The caller holds the lock.
@@ -19,33 +19,30 @@ func (s *Store) write(c *change) error {
 		return err
 	}
 	s.runBetween()
-	dir := filepath.Dir(b.Path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(b.Path), 0o755); err != nil {
 		return wrapError("writing", b.Path, err)
 	}
-	owner.Sweep(dir)
-	tmp, err := owner.CreateTemp(dir, ".tmp")
-	if err != nil {
-		return wrapError("writing", b.Path, err)
+	unchanged := func(tmp *os.File) error {
+		err := tmp.Sync()
+		s.runBetween()
+		now, statErr := os.Stat(b.Path)
+		same := c.was == nil && statErr != nil || c.was != nil && statErr == nil && os.SameFile(c.was, now) && c.was.ModTime().Equal(now.ModTime()) && c.was.Size() == now.Size()
+		if err == nil && !same {
+			err = errChanged
+		}
+		s.runBetween()
+		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // fails after the rename, on purpose
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return wrapError("writing", b.Path, err)
-	}
-	s.runBetween()
-	now, statErr := os.Stat(b.Path)
-	same := c.was == nil && statErr != nil || c.was != nil && statErr == nil && os.SameFile(c.was, now) && c.was.ModTime().Equal(now.ModTime()) && c.was.Size() == now.Size()
-	if !same {
-		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another program changed it meanwhile", b.Path).WithFix("add the runs again")
-	}
-	s.runBetween()
-	if err := os.Rename(tmp.Name(), b.Path); err != nil {
+	switch err := (atomicfile.Options{Mode: 0o644, Flush: unchanged}).Write(b.Path, text); {
+	case errors.Is(err, errChanged):
+		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: %w", b.Path, err).WithFix("add the runs again")
+	case err != nil:
 		return wrapError("writing", b.Path, err)
 	}
 	return nil
 }
+
+var errChanged = errors.New("another program changed it meanwhile")
 
 func (s *Store) runBetween() {
 	if s.between != nil {

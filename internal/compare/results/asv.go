@@ -40,16 +40,15 @@ func asvKind(name string) (unit string, is direction) {
 	return "", undirected
 }
 
-func readASV(d jsonValue) (*parsed, error) {
+func readASV(p *parsed, d jsonValue) error {
 	if !d.hasMembers("result_columns") {
-		return nil, gpuprof.Errorf(nil, "it is of an asv before 0.5, without result_columns").WithFix("convert it with: asv update")
+		return gpuprof.Errorf(nil, "it is of an asv before 0.5, without result_columns").WithFix("convert it with: asv update")
 	}
 	var f asvFile
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatASV)
-	p.tool = "asv"
+	p.setFact("tool", "asv")
 	for _, key := range []string{"cpu", "arch", "machine"} {
 		if v, ok := f.Params[key]; ok && v != nil {
 			p.setEnv(key, fmt.Sprint(v))
@@ -65,10 +64,10 @@ func readASV(d jsonValue) (*parsed, error) {
 			}
 		}
 		if err := p.asvRow(name, row, d); err != nil {
-			return nil, fmt.Errorf("benchmark %s: %w", name, err)
+			return fmt.Errorf("benchmark %s: %w", name, err)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // asvRow adds the figures of one benchmark, one series per combination of its parameters.
@@ -78,7 +77,7 @@ func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue
 	var samples [][]figure
 	for column, into := range map[string]any{"params": &params, "result": &values, "samples": &samples} {
 		if raw := row[column]; raw != nil {
-			if err := (jsonValue{raw: raw, room: d.room}).decode(into); err != nil {
+			if err := d.decodeRaw(raw, into); err != nil {
 				return fmt.Errorf("%s: %w", column, err)
 			}
 		}
@@ -103,16 +102,7 @@ func (p *parsed) asvRow(name string, row map[string]json.RawMessage, d jsonValue
 		} else if unit == "s" {
 			p.addNote("no-samples", "asv kept no single samples, only medians", "run it with asv run --record-samples")
 		}
-		list := make([]float64, len(data))
-		for k, one := range data {
-			list[k] = one.value
-			if _, err := checkTime(one.value); err != nil && unit == "s" {
-				return fmt.Errorf("sample %d %w", k+1, err)
-			}
-		}
-		s := p.seriesFor(full, unit)
-		s.setDirection(is)
-		s.addRun(list...)
+		p.addRun(full, unit, is, valuesOf(data, 1)...)
 	}
 	return nil
 }

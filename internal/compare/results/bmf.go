@@ -1,7 +1,6 @@
 package results
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -56,28 +55,19 @@ func everyMember(object []byte, pass func(value []byte) bool, not ...string) boo
 	return all
 }
 
-func readBMF(d jsonValue) (*parsed, error) {
+func readBMF(p *parsed, d jsonValue) error {
 	var f map[string]map[string]bmfMetric
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatBMF)
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		for _, slug := range slices.Sorted(maps.Keys(f[name])) {
 			measure, known := bmfMeasures[slug]
 			if !known {
 				measure.scale = 1
 			}
-			v := f[name][slug].Value.value * measure.scale
-			if measure.unit == "s" {
-				if _, err := checkTime(v); err != nil {
-					return nil, fmt.Errorf("benchmark %s: the measure %s %w", name, slug, err)
-				}
-			}
-			s := p.seriesFor(strings.TrimSuffix(name+":"+slug, ":latency"), measure.unit)
-			s.setDirection(measure.is)
-			s.addRun(v)
+			p.addRun(strings.TrimSuffix(name+":"+slug, ":latency"), measure.unit, measure.is, f[name][slug].Value.value*measure.scale)
 		}
 	}
-	return p, nil
+	return nil
 }

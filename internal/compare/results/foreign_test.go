@@ -32,7 +32,7 @@ func TestForeign(t *testing.T) {
 			"Go/BenchmarkSum - MB/s [MB/s] 1 820 higher", "Python/test_sum [iter/s] 1 950 higher", "Scores/accuracy [points] 1 0.5 higher",
 			"Scores/uptime [s] 1 90 higher",
 		}},
-		{"asv.json", "asv", "asv", map[string]string{"arch": "x86_64", "machine": "bench", "cpu": "Example CPU"}, []string{"bench.time_gone: asv has no result of it"}, []string{"bench.Sort.time_sort(10, 2) was skipped: asv has no figure of it: it failed or left itself out", "bench.Sort.time_sort(big, 1) was skipped: asv has no figure of it: it failed or left itself out", "asv kept no single samples, only medians"}, []string{
+		{"asv.json", "asv", "asv", map[string]string{"arch": "x86_64", "machine": "bench", "cpu": "Example CPU"}, []string{"bench.time_gone: asv has no result of it"}, []string{"asv kept no single samples, only medians", "bench.Sort.time_sort(10, 2) was skipped: asv has no figure of it: it failed or left itself out", "bench.Sort.time_sort(big, 1) was skipped: asv has no figure of it: it failed or left itself out"}, []string{
 			"bench.Sort.time_sort(10, 1) [s] 3 0.0014", "bench.Sort.time_sort(big, 2) [s] 2 0.0029", "bench.mem_list [B] 1 2048",
 			"bench.peakmem_all [B] 1 3.355e+07", "bench.time_median [s] 1 0.25", "bench.track_error [] 1 0.125 undirected",
 		}},
@@ -112,12 +112,12 @@ func TestForeign(t *testing.T) {
 		}},
 	} {
 		got := read(t, c.file)
-		if got.format != c.format || got.parsed.tool != c.tool {
-			t.Errorf("%s: format %s by %s", c.file, got.format, got.parsed.tool)
+		if got.Tool != c.format || got.Env["format"] != c.format || got.Facts["tool"] != c.tool {
+			t.Errorf("%s: format %s by %s", c.file, got.Tool, got.Facts["tool"])
 		}
 		for what, d := range map[string]string{
-			"series": cmp.Diff(c.series, brief(got.parsed)), "env": cmp.Diff(c.env, got.parsed.env),
-			"failed": cmp.Diff(c.failed, got.parsed.failed), "notes": cmp.Diff(c.notes, texts(got.parsed.notes)),
+			"series": cmp.Diff(c.series, brief(got)), "env": cmp.Diff(c.env, ownEnv(got)),
+			"failed": cmp.Diff(c.failed, got.Failed), "notes": cmp.Diff(c.notes, texts(got.Warnings)),
 		} {
 			if d != "" {
 				t.Errorf("%s: %s differ (-want +got):\n%s", c.file, what, d)
@@ -129,9 +129,9 @@ func TestForeign(t *testing.T) {
 func TestForeignErrors(t *testing.T) {
 	const jmh = `{"benchmark":"a.b","mode":"%","primaryMetric":{"score":1,"scoreUnit":"ns/op","rawData":[[-1]]}}`
 	for text, want := range map[string]string{
-		`{"a":{"latency":{"value":-1}}}`:         "a: the measure latency is below zero",
+		`{"a":{"latency":{"value":-1}}}`:         "a is -1e-09 s (sample 1 of run 1)",
 		`{"a":{"latency":{"value":"x"}}}`:        "is not a number",
-		`{"a":{"latency":{"value":null}}}`:       "the measure latency is not a number",
+		`{"a":{"latency":{"value":null}}}`:       "a is null, NaN or infinite (sample 1",
 		`[{"name":"","unit":"s","value":1}]`:     "a benchmark has no name",
 		`[{"name":"a","unit":"s","value":null}]`: "a is null, NaN or infinite",
 		`window.BENCHMARK_DATA = {"lastUpdate":1,"entries":{"x":[{"tool":"odd","benches":[]}]}}`:        `the tool "odd" has no direction here`,
@@ -141,7 +141,7 @@ func TestForeignErrors(t *testing.T) {
 		`{"results":{"a":[[1,2],[["1"]]]},"result_columns":["result","params"]}`:                        "it has 2 results for 1 combinations",
 		`{"results":{"a":[["x"],[]]},"result_columns":["result","params"]}`:                             "is not a number",
 		strings.Replace(jmh, "%", "odd", 1):                                                             `its mode "odd" is not known`,
-		strings.Replace(jmh, "%", "avgt", 1):                                                            "sample 1 is below zero",
+		strings.Replace(jmh, "%", "avgt", 1):                                                            "a.b:avgt is -1e-09 s (sample 1 of run 1)",
 		`{"benchmark":"","mode":"avgt","primaryMetric":{}}`:                                             "a benchmark has no name",
 		`{"benchmark":"a","mode":"avgt","primaryMetric":{}}`:                                            "it has no score",
 		`{"metadata":{},"benchmarks":[{"metrics":{"requests_per_second":{"successful":{"count":0}}}}]}`: "it holds no benchmark",

@@ -57,14 +57,12 @@ func stripScript(text []byte) []byte {
 	return value
 }
 
-func readGitHub(d jsonValue) (*parsed, error) {
+func readGitHub(p *parsed, d jsonValue) error {
 	var b githubBench
 	if err := d.decode(&b); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatGitHub)
-	err := p.addGitHub("", &b, undirected, false)
-	return p, err
+	return p.addGitHub("", &b, undirected, false)
 }
 
 // addGitHub adds a figure. A direction declared in the file overrides the unit's direction.
@@ -76,28 +74,24 @@ func (p *parsed) addGitHub(suite string, b *githubBench, is direction, declared 
 	if !declared {
 		is = of
 	}
-	s := p.seriesFor(suite+b.Name, unit)
-	if s.unit != unit {
-		return fmt.Errorf("benchmark %s is in %q and in %q", b.Name, s.unit, unit)
+	if m := p.addRun(suite+b.Name, unit, is, v); m.Unit != unit {
+		return fmt.Errorf("benchmark %s is in %q and in %q", b.Name, m.Unit, unit)
 	}
-	s.setDirection(is)
-	s.addRun(v)
 	return nil
 }
 
 // readGitHubData reads the newest commit's entries of each suite, each as a run, and skips older commits.
-func readGitHubData(d jsonValue) (*parsed, error) {
+func readGitHubData(p *parsed, d jsonValue) error {
 	var f struct {
 		Entries map[string]json.RawMessage `json:"entries"`
 	}
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatGitHub)
 	for _, suite := range slices.Sorted(maps.Keys(f.Entries)) {
 		var entries []githubEntry
-		if err := (jsonValue{raw: f.Entries[suite], room: d.room}).decode(&entries); err != nil {
-			return nil, fmt.Errorf("suite %s: %w", suite, err)
+		if err := d.decodeRaw(f.Entries[suite], &entries); err != nil {
+			return fmt.Errorf("suite %s: %w", suite, err)
 		}
 		if len(entries) == 0 {
 			continue
@@ -115,7 +109,7 @@ func readGitHubData(d jsonValue) (*parsed, error) {
 				continue
 			}
 			if err := p.githubEntry(prefix, e); err != nil {
-				return nil, fmt.Errorf("suite %s: %w", suite, err)
+				return fmt.Errorf("suite %s: %w", suite, err)
 			}
 		}
 		p.setFact("commit", newest.Commit.ID)
@@ -124,7 +118,7 @@ func readGitHubData(d jsonValue) (*parsed, error) {
 				"give each commit as a file of its own to compare two of them")
 		}
 	}
-	return p, nil
+	return nil
 }
 
 func (p *parsed) githubEntry(prefix string, e *githubEntry) error {

@@ -47,9 +47,7 @@ func readGo(text []byte, name string) (*parsed, error) {
 		case *benchfmt.SyntaxError:
 			return nil, fmt.Errorf("line %d: %s", rec.Line, rec.Msg)
 		case *benchfmt.Result:
-			if err := f.add(rec); err != nil {
-				return nil, err
-			}
+			f.add(rec)
 		}
 	}
 	if err := r.Err(); err != nil {
@@ -82,7 +80,7 @@ func goFits(text []byte, room *outside.Room) error {
 	return nil
 }
 
-func (f *goFile) add(rec *benchfmt.Result) error {
+func (f *goFile) add(rec *benchfmt.Result) {
 	for _, k := range goFacts {
 		if v := rec.GetConfig(k); v != "" && !slices.Contains(f.env[k], v) {
 			f.env[k] = append(f.env[k], v)
@@ -95,16 +93,9 @@ func (f *goFile) add(rec *benchfmt.Result) error {
 		name = strings.TrimSuffix(name, cpus)
 	}
 	for _, v := range rec.Values {
-		if _, unit := convertToSeconds(v.Value, v.Unit); unit == "sec/op" {
-			if _, err := checkTime(v.Value); err != nil {
-				_, line := rec.Pos()
-				return fmt.Errorf("line %d: the time of %s %w", line, name, err)
-			}
-		}
 		value, unit := convertToSeconds(v.Value, v.Unit)
 		f.lines = append(f.lines, goLine{rec.GetConfig("pkg"), name, cpus, unit, value})
 	}
-	return nil
 }
 
 // secondsOf lists the units of time that benchfmt leaves unconverted, in seconds; ns/op only for a value of 0.
@@ -132,8 +123,8 @@ func goFailures(text []byte) []string {
 }
 
 func (f *goFile) parseLines() *parsed {
-	p := newParsed("go-bench")
-	p.tool = "go test"
+	p := newParsed(FormatGo)
+	p.setFact("tool", "go test")
 	for k, vs := range f.env {
 		for _, v := range vs {
 			p.setEnv(k, v)
@@ -143,7 +134,6 @@ func (f *goFile) parseLines() *parsed {
 	if cpus != "" {
 		p.setEnv("gomaxprocs", strings.TrimPrefix(cpus, "-"))
 	}
-	units := map[*series]string{}
 	for _, l := range f.lines {
 		name := l.name
 		if prefix[l.name] && l.pkg != "" {
@@ -155,14 +145,12 @@ func (f *goFile) parseLines() *parsed {
 		if l.unit != "sec/op" {
 			name += ":" + l.unit
 		}
-		s := p.seriesFor(name, goUnit(l.unit))
-		s.higher = f.units.GetBetter(l.unit) > 0 || f.units.GetBetter(l.unit) == 0 && higherUnit(l.unit)
-		s.addRun(l.value)
-		units[s] = l.unit
-	}
-	for _, s := range p.series {
-		unit := units[s]
-		s.exact, s.counts = f.units.GetAssumption(unit) == benchmath.AssumeExact, goCounts[unit]
+		is := guessDirection(l.unit)
+		if better := f.units.GetBetter(l.unit); better != 0 {
+			is = map[bool]direction{true: higherBetter, false: lowerBetter}[better > 0]
+		}
+		m := p.addRun(name, goUnit(l.unit), is, l.value)
+		m.Exact, m.Guessed = f.units.GetAssumption(l.unit) == benchmath.AssumeExact, goCounts[l.unit]
 	}
 	for _, name := range f.bad {
 		p.addFailure(name, "go test reports it as failed")

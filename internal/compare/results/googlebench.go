@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -59,32 +60,30 @@ func isGoogle(d jsonValue) bool {
 	return d.hasMembers("benchmarks", "context")
 }
 
-func readGoogle(d jsonValue) (*parsed, error) {
+func readGoogle(p *parsed, d jsonValue) error {
 	var f struct {
 		Context    googleContext     `json:"context"`
 		Benchmarks []json.RawMessage `json:"benchmarks"`
 	}
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
 	if f.Context.Schema > googleSchema {
-		return nil, gpuprof.Errorf(nil, "json_schema_version %d is newer than the %d this gpuprof knows", f.Context.Schema, googleSchema).WithFix("update gpuprof")
+		return gpuprof.Errorf(nil, "json_schema_version %d is newer than the %d this gpuprof knows", f.Context.Schema, googleSchema).WithFix("update gpuprof")
 	}
-	p := newParsed("google-benchmark")
-	p.tool = "Google Benchmark"
+	p.setFact("tool", "Google Benchmark")
 	if f.Context.CPUs > 0 {
 		p.setEnv("cpus", strconv.Itoa(f.Context.CPUs))
 	}
 	p.setEnv("library_build_type", f.Context.Build)
-	once := newParsed("")
 	if err := d.room.Take(rowBytes * int64(len(f.Benchmarks))); err != nil {
-		return nil, err
+		return err
 	}
 	rows := make([]googleRow, len(f.Benchmarks))
 	repeated := map[string]bool{} // the benchmark has rows besides aggregates
 	for i, raw := range f.Benchmarks {
-		if err := (jsonValue{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
-			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
+		if err := d.decodeRaw(raw, &rows[i]); err != nil {
+			return fmt.Errorf("benchmark %d: %w", i+1, err)
 		}
 		if !rows[i].isAggregate() {
 			repeated[rows[i].benchmarkName()] = true
@@ -97,16 +96,11 @@ func readGoogle(d jsonValue) (*parsed, error) {
 			}
 			p.addNote("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
 		}
-		if err := readGoogleRow(p, once, &rows[i], jsonValue{raw: raw, room: d.room}, i); err != nil {
-			return nil, err
+		if err := p.googleRow(&rows[i], jsonValue{raw: raw, room: d.room}, i); err != nil {
+			return err
 		}
 	}
-	for _, s := range once.series {
-		into := p.seriesFor(s.name, s.unit)
-		into.higher, into.counts = s.higher, s.counts
-		into.addRun(slices.Concat(s.runs...)...)
-	}
-	return p, nil
+	return nil
 }
 
 // Memory for a row and for a series of figures, bytes.
@@ -115,8 +109,8 @@ const (
 	seriesBytes = 512
 )
 
-// readGoogleRow adds the figures of one row to the results once, each as a list of one value.
-func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
+// googleRow adds the figures of one row, each as a sample.
+func (p *parsed) googleRow(row *googleRow, d jsonValue, i int) error {
 	name := row.benchmarkName()
 	switch {
 	case name == "":
@@ -138,34 +132,25 @@ func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 		figure
 		name string
 	}{{row.Real, name}, {row.CPU, name + ":cpu_time"}} {
-		if !t.set {
-			continue
+		if t.set {
+			p.addSample(t.name, "s", lowerBetter, t.value*scale)
 		}
-		v, err := checkTime(t.value * scale)
-		if err != nil {
-			return fmt.Errorf("benchmark %s: a time %w", t.name, err)
-		}
-		once.seriesFor(t.name, "s").addRun(v)
 	}
-	return googleCounters(once, name, d)
+	return p.googleCounters(name, d)
 }
 
 // googleCounters adds the user's counters. It keeps a counter that is not finite, so that Parse reports it by name.
-func googleCounters(once *parsed, name string, d jsonValue) error {
+func (p *parsed) googleCounters(name string, d jsonValue) error {
 	if err := d.open(); err != nil {
 		return err
 	}
 	if err := d.room.Take(seriesBytes * int64(len(d.member))); err != nil {
 		return err
 	}
-	var names []string
-	for k := range d.member {
-		if !slices.Contains(googleFields, k) {
-			names = append(names, k)
+	for _, k := range slices.Sorted(maps.Keys(d.member)) {
+		if slices.Contains(googleFields, k) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, k := range names {
 		v := math.NaN()
 		if text := string(d.member[k]); text != "null" {
 			f, err := strconv.ParseFloat(strings.Trim(text, `"`), 64)
@@ -174,10 +159,8 @@ func googleCounters(once *parsed, name string, d jsonValue) error {
 			}
 			v = f
 		}
-		s := once.seriesFor(name+":"+k, googleUnit(k))
-		s.higher = higherUnit(k)
-		s.counts = !s.higher
-		s.addRun(v)
+		is := guessDirection(k)
+		p.addSample(name+":"+k, googleUnit(k), is, v).Guessed = is == lowerBetter
 	}
 	return nil
 }

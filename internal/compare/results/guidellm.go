@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"maps"
 
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -12,28 +12,24 @@ import (
 // guideDistribution is a distribution in guidellm's report. The report has one benchmark per load of a sweep, with
 // a distribution per request status; only the successful requests are read.
 type guideDistribution struct {
-	Successful *guideSummary `json:"successful"`
+	Successful struct {
+		Mean        json.RawMessage            `json:"mean"`
+		Median      json.RawMessage            `json:"median"`
+		Count       float64                    `json:"count"`
+		Percentiles map[string]json.RawMessage `json:"percentiles"`
+	} `json:"successful"`
 }
 
-type guideSummary struct {
-	Mean        figure            `json:"mean"`
-	Median      figure            `json:"median"`
-	Count       float64           `json:"count"`
-	Percentiles map[string]figure `json:"percentiles"`
+// guideLoad holds the schedule of a benchmark in the member config, scheduler (before version 2 of the report) or args.
+type guideLoad struct {
+	Strategy map[string]json.RawMessage `json:"strategy"`
 }
 
 type guideBenchmark struct {
-	Config struct {
-		Strategy map[string]json.RawMessage `json:"strategy"`
-	} `json:"config"`
-	// Scheduler held the strategy before version 2 of the report.
-	Scheduler struct {
-		Strategy map[string]json.RawMessage `json:"strategy"`
-	} `json:"scheduler"`
-	Args struct {
-		Strategy map[string]json.RawMessage `json:"strategy"`
-	} `json:"args"`
-	Metrics map[string]json.RawMessage `json:"metrics"`
+	Config    guideLoad                  `json:"config"`
+	Scheduler guideLoad                  `json:"scheduler"`
+	Args      guideLoad                  `json:"args"`
+	Metrics   map[string]json.RawMessage `json:"metrics"`
 }
 
 // guideMetrics lists the distributions to read, with the name and unit of their figures.
@@ -71,7 +67,7 @@ func isGuideLLM(d jsonValue) bool {
 	return found
 }
 
-func readGuideLLM(d jsonValue) (*parsed, error) {
+func readGuideLLM(p *parsed, d jsonValue) error {
 	var f struct {
 		Metadata struct {
 			Version string `json:"guidellm_version"`
@@ -79,22 +75,21 @@ func readGuideLLM(d jsonValue) (*parsed, error) {
 		Benchmarks []guideBenchmark `json:"benchmarks"`
 	}
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatGuideLLM)
-	p.tool = strings.TrimSpace("guidellm " + f.Metadata.Version)
+	p.setFact("tool", "guidellm "+f.Metadata.Version)
 	for i := range f.Benchmarks {
 		if err := p.guideBenchmark(&f.Benchmarks[i], d); err != nil {
-			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
+			return fmt.Errorf("benchmark %d: %w", i+1, err)
 		}
 	}
-	return p, nil
+	return nil
 }
 
-// guideLoad names the load: the kind of schedule with its rate or number of streams.
-func guideLoad(b *guideBenchmark) string {
-	for _, s := range []map[string]json.RawMessage{b.Config.Strategy, b.Scheduler.Strategy, b.Args.Strategy} {
-		if s != nil {
+// name names the load: the kind of schedule with its rate or number of streams.
+func (b *guideBenchmark) name() string {
+	for _, l := range []guideLoad{b.Config, b.Scheduler, b.Args} {
+		if s := l.Strategy; s != nil {
 			return loadName("strategy", jsonText(s["type_"]), "rate", jsonText(s["rate"]), "streams", jsonText(s["streams"]), "max_concurrency", jsonText(s["max_concurrency"]))
 		}
 	}
@@ -102,51 +97,39 @@ func guideLoad(b *guideBenchmark) string {
 }
 
 func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
-	load := guideLoad(b)
+	load := b.name()
 	for _, m := range guideMetrics {
-		raw := b.Metrics[m.key]
-		if raw == nil || string(raw) == "null" {
-			continue
-		}
 		var of guideDistribution
-		if err := (jsonValue{raw: raw, room: d.room}).decode(&of); err != nil {
+		if raw := b.Metrics[m.key]; raw == nil {
+			continue
+		} else if err := d.decodeRaw(raw, &of); err != nil {
 			return fmt.Errorf("%s: %w", m.key, err)
 		}
 		s := of.Successful
-		if s == nil || s.Count == 0 {
+		if s.Count == 0 {
 			continue // no request succeeded, or the server does not stream
 		}
-		figures := map[string]figure{"mean": s.Mean}
-		if m.unit == "s" {
-			figures = map[string]figure{"mean": s.Mean, "p50": s.Median, "p90": s.Percentiles["p90"], "p95": s.Percentiles["p95"], "p99": s.Percentiles["p99"]}
+		if m.unit != "s" {
+			if err := p.servingFigure(m.name+load, m.unit, 1, m.is, s.Mean); err != nil {
+				return err
+			}
+			continue
 		}
+		s.Percentiles = maps.Collect(maps.All(s.Percentiles))
+		s.Percentiles["mean"], s.Percentiles["p50"] = s.Mean, s.Median
 		for _, statistic := range []string{"mean", "p50", "p90", "p95", "p99"} {
-			v := figures[statistic]
-			if !v.set {
-				continue
+			if err := p.servingFigure(m.name+"/"+statistic+load, m.unit, m.scale, m.is, s.Percentiles[statistic]); err != nil {
+				return err
 			}
-			name := m.name + "/" + statistic + load
-			if m.unit != "s" {
-				name = m.name + load
-			}
-			into := p.seriesFor(name, m.unit)
-			into.setDirection(m.is)
-			into.addRun(v.value * m.scale)
 		}
-	}
-	return p.guideRequests(b, load)
-}
-
-func (p *parsed) guideRequests(b *guideBenchmark, load string) error {
-	raw := b.Metrics["request_totals"]
-	if raw == nil || string(raw) == "null" {
-		return nil
 	}
 	var totals struct {
 		Errored json.RawMessage `json:"errored"`
 	}
-	if err := json.Unmarshal(raw, &totals); err != nil {
-		return fmt.Errorf("request_totals: %w", err)
+	if raw := b.Metrics["request_totals"]; raw != nil {
+		if err := json.Unmarshal(raw, &totals); err != nil {
+			return fmt.Errorf("request_totals: %w", err)
+		}
 	}
 	return p.servingFigure("errored"+load, "requests", 1, lowerBetter, totals.Errored)
 }

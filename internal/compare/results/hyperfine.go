@@ -2,10 +2,8 @@ package results
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,13 +40,12 @@ func isHyperfine(d jsonValue) bool {
 	return d.hasMembers("results") && !d.hasMembers("schema_version") && !isASV(d)
 }
 
-func readHyperfine(d jsonValue) (*parsed, error) {
+func readHyperfine(p *parsed, d jsonValue) error {
 	var f hyperfineFile
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed("hyperfine")
-	p.tool = "hyperfine"
+	p.setFact("tool", "hyperfine")
 	seen := map[string]int{}
 	for i, r := range f.Results {
 		name := cmp.Or(r.displayName(), "command "+strconv.Itoa(i+1))
@@ -62,28 +59,24 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 		if len(r.Times) == 0 {
 			one := cmp.Or(r.Median, r.Mean)
 			if !one.set {
-				return nil, fmt.Errorf("command %q has no times", name)
+				return fmt.Errorf("command %q has no times", name)
 			}
 			p.addNote("no-samples", "the file has no single times of "+name+", only a median, which counts as one run", "export again with hyperfine --export-json")
 			r.Times = []figure{one}
 		}
-		ts, err := checkTimes(r.Times)
-		if err != nil {
-			return nil, fmt.Errorf("command %q: %w", name, err)
-		}
-		s, zeros := p.seriesFor(name, "s"), 0
-		for _, t := range ts {
-			s.addRun(t)
-			if t == 0 {
+		zeros := 0
+		for _, t := range r.Times {
+			p.addRun(name, "s", lowerBetter, t.value)
+			if t.value == 0 {
 				zeros++
 			}
 		}
 		if zeros > 0 {
-			p.addNote("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine subtracts the start of the shell, which took as long", zeros, len(ts), name),
+			p.addNote("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine subtracts the start of the shell, which took as long", zeros, len(r.Times), name),
 				"run it without a shell (hyperfine -N), or let the command do more")
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // describeExit describes the failure of a command timed with --ignore-failure. A null code is a death by signal.
@@ -97,15 +90,4 @@ func describeExit(codes []*int) string {
 		}
 	}
 	return ""
-}
-
-// checkTime returns an error for a value that is negative or not finite.
-func checkTime(v float64) (float64, error) {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, errors.New("is not a number")
-	case v < 0:
-		return 0, fmt.Errorf("is below zero (%g)", v)
-	}
-	return v, nil
 }

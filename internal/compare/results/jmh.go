@@ -39,24 +39,23 @@ var jmhModes = map[string]direction{"thrpt": higherBetter, "avgt": lowerBetter, 
 
 func isJMH(d jsonValue) bool { return d.hasMembers("benchmark", "mode", "primaryMetric") }
 
-func readJMH(d jsonValue) (*parsed, error) {
+func readJMH(p *parsed, d jsonValue) error {
 	var row jmhRow
 	if err := d.decode(&row); err != nil {
-		return nil, err
+		return err
 	}
 	is, known := jmhModes[row.Mode]
 	switch {
 	case row.Benchmark == "":
-		return nil, fmt.Errorf("a benchmark has no name")
+		return fmt.Errorf("a benchmark has no name")
 	case !known:
-		return nil, gpuprof.Errorf(nil, "benchmark %s: its mode %q is not known", row.Benchmark, row.Mode).WithFix("run it in the mode thrpt, avgt, sample or ss")
+		return gpuprof.Errorf(nil, "benchmark %s: its mode %q is not known", row.Benchmark, row.Mode).WithFix("run it in the mode thrpt, avgt, sample or ss")
 	}
-	p := newParsed(FormatJMH)
-	p.tool = strings.TrimSpace("JMH " + row.Version)
-	p.setFact("jdk", strings.TrimSpace(row.VM+" "+row.JDK))
+	p.setFact("tool", "JMH "+row.Version)
+	p.setFact("jdk", row.VM+" "+row.JDK)
 	name := jmhName(&row)
 	if err := p.jmhMetric(name, &row.Primary, is); err != nil {
-		return nil, fmt.Errorf("benchmark %s: %w", name, err)
+		return fmt.Errorf("benchmark %s: %w", name, err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(row.Secondary)) {
 		m := row.Secondary[k]
@@ -69,10 +68,10 @@ func readJMH(d jsonValue) (*parsed, error) {
 			continue
 		}
 		if err := p.jmhMetric(name+":"+k, &m, of); err != nil {
-			return nil, fmt.Errorf("benchmark %s: %s: %w", name, k, err)
+			return fmt.Errorf("benchmark %s: %s: %w", name, k, err)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // jmhName formats "package.Class.method[n=10]:avgt"; it includes the number of threads if there are several.
@@ -105,8 +104,6 @@ func jmhUnit(unit string) (scale float64, base string) {
 
 func (p *parsed) jmhMetric(name string, m *jmhMetric, is direction) error {
 	scale, unit := jmhUnit(m.Unit)
-	s := p.seriesFor(name, unit)
-	s.setDirection(is)
 	runs := m.Raw
 	if len(m.Histogram) > 0 {
 		runs = nil
@@ -127,14 +124,7 @@ func (p *parsed) jmhMetric(name string, m *jmhMetric, is direction) error {
 		runs = [][]figure{{m.Score}}
 	}
 	for _, run := range runs {
-		list := make([]float64, len(run))
-		for i, v := range run {
-			list[i] = v.value * scale
-			if _, err := checkTime(list[i]); err != nil && unit == "s" {
-				return fmt.Errorf("sample %d %w", i+1, err)
-			}
-		}
-		s.addRun(list...)
+		p.addRun(name, unit, is, valuesOf(run, scale)...)
 	}
 	return nil
 }

@@ -19,6 +19,9 @@ type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
 	room   *outside.Room // memory budget of the file
+	// path is the file's, and read reads the files next to it that the document names.
+	path string
+	read reader
 }
 
 func (d jsonValue) hasMembers(names ...string) bool {
@@ -89,11 +92,14 @@ func locateError(text []byte, from int, err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-func (d jsonValue) decode(v any) error {
-	if err := document.Fits(d.room, d.raw, v); err != nil {
+func (d jsonValue) decode(v any) error { return d.decodeRaw(d.raw, v) }
+
+// decodeRaw decodes a part of the document within its memory budget.
+func (d jsonValue) decodeRaw(raw json.RawMessage, v any) error {
+	if err := document.Fits(d.room, raw, v); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(d.raw, v); err != nil {
+	if err := json.Unmarshal(raw, v); err != nil {
 		var te *json.UnmarshalTypeError
 		if errors.As(err, &te) {
 			return fmt.Errorf("%s is a %.60s, which does not belong there", te.Field, te.Value)
@@ -125,15 +131,11 @@ func (f *figure) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// checkTimes returns the values in seconds. A value that is null, negative or not finite is an error.
-func checkTimes(ns []figure) ([]float64, error) {
+// valuesOf returns the figures times scale; a missing one is NaN, which Parse refuses.
+func valuesOf(ns []figure, scale float64) []float64 {
 	out := make([]float64, len(ns))
 	for i, n := range ns {
-		v, err := checkTime(n.value)
-		if err != nil {
-			return nil, fmt.Errorf("sample %d %w", i+1, err)
-		}
-		out[i] = v
+		out[i] = n.value * scale
 	}
-	return out, nil
+	return out
 }

@@ -28,15 +28,9 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	if len(rs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none").WithFix("give at least one file")
 	}
-	out := *rs[0]
-	out.Metrics = nil
-	out.Env, out.Facts, out.Code = map[string]string{}, map[string]string{}, map[string]string{}
-	out.Failed, out.Warnings, out.RunInfo = nil, nil, nil
+	out := compare.JoinHeads(rs)
 	at, total, timed := map[string]int{}, 0, true
 	for _, r := range rs {
-		joinAll(out.Env, r.Env)
-		joinAll(out.Facts, r.Facts)
-		joinAll(out.Code, r.Code)
 		runs := countRuns(r)
 		for _, m := range r.Metrics {
 			i, ok := at[m.Name]
@@ -63,9 +57,6 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 				out.Warnings = append(out.Warnings, w)
 			}
 		}
-		if r.Status != gpuprof.Complete && out.Status == gpuprof.Complete {
-			out.Status, out.Reason = r.Status, r.Reason
-		}
 	}
 	if !timed {
 		out.RunInfo = nil
@@ -73,9 +64,9 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	for i := range out.Metrics {
 		m := &out.Metrics[i]
 		m.Runs = padRuns(m.Runs, total)
-		m.Exact = m.Exact && (out.Tool == "gpuprof" || (&series{runs: m.Runs}).isSteady())
+		m.Exact = m.Exact && (out.Tool == "gpuprof" || isSteady(m.Runs))
 	}
-	return &out, nil
+	return out, nil
 }
 
 func countRuns(r *compare.Result) int {

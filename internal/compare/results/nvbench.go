@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // nvbenchFile is a file of NVBench --json or --jsonbin, file version 1. Each benchmark has a state per point of its
@@ -80,43 +79,34 @@ func isNVBench(d jsonValue) bool {
 	return d.hasMembers("benchmarks") && (d.hasMembers("devices") || d.hasMembers("meta"))
 }
 
-// reader reads a file that the result file names.
-type reader func(name string) ([]byte, error)
-
-func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
+func readNVBench(p *parsed, d jsonValue) error {
 	var f nvbenchFile
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
 	if v := f.Meta.Version.JSON; v.Major > nvbenchMajor {
-		return nil, gpuprof.Errorf(nil, "file version %s is newer than %d.x, the newest that this gpuprof reads", v.Text, nvbenchMajor).WithFix("update gpuprof")
+		return gpuprof.Errorf(nil, "file version %s is newer than %d.x, the newest that this gpuprof reads", v.Text, nvbenchMajor).WithFix("update gpuprof")
 	}
-	p := newParsed("nvbench")
-	p.tool = strings.TrimSpace("NVBench " + f.Meta.Version.NVBench.Text)
+	p.setFact("tool", "NVBench "+f.Meta.Version.NVBench.Text)
 	for _, b := range f.Benchmarks {
 		for i := range b.States {
 			st := &b.States[i]
 			name := nvbenchName(b.Name, st, len(b.Devices) > 1)
-			if st.Skipped {
-				p.nvbenchSkipped(name, st.SkipReason)
+			switch {
+			case st.Skipped && strings.HasPrefix(st.SkipReason, "Unexpected error"): // NVBench marks an exception as skipped
+				p.addFailure(name, st.SkipReason)
+				continue
+			case st.Skipped:
+				p.addSkip(name, st.SkipReason)
 				continue
 			}
 			p.nvbenchDevice(&f, st)
-			if err := p.nvbenchState(name, st, file, read, d.room); err != nil {
-				return nil, fmt.Errorf("benchmark %s: %w", name, err)
+			if err := p.nvbenchState(name, st, d); err != nil {
+				return fmt.Errorf("benchmark %s: %w", name, err)
 			}
 		}
 	}
-	return p, nil
-}
-
-// nvbenchSkipped records a state as skipped or, if it threw an exception, as failed: NVBench marks both as skipped.
-func (p *parsed) nvbenchSkipped(name, why string) {
-	if strings.HasPrefix(why, "Unexpected error") {
-		p.addFailure(name, why)
-		return
-	}
-	p.addSkip(name, why)
+	return nil
 }
 
 func (p *parsed) nvbenchDevice(f *nvbenchFile, st *nvbenchState) {
@@ -150,25 +140,24 @@ func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	return bench + "[" + strings.Join(parts, " ") + "]"
 }
 
-func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read reader, room *outside.Room) error {
+// nvbenchState adds the times of a state: their samples, else the median, which newer versions write, else the mean.
+func (p *parsed) nvbenchState(name string, st *nvbenchState, d jsonValue) error {
 	found := false
 	for _, m := range nvbenchTimes {
-		samples, err := p.nvbenchSamples(m.samples, st, file, read, room)
-		if err == nil && samples == nil {
-			samples, err = nvbenchMiddle(m.median, m.mean, st)
-		}
+		samples, err := p.nvbenchSamples(m.samples, st, d)
 		if err != nil {
 			return err
+		}
+		if s := cmp.Or(st.findSummary(m.median), st.findSummary(m.mean)); samples == nil && s != nil {
+			samples = []float64{s.valueNumber("value")}
 		}
 		if samples == nil {
 			continue
 		}
 		found = true
-		s := p.seriesFor(name+m.suffix, "s")
-		if len(s.runs) > 0 {
+		if r := p.addRun(name+m.suffix, "s", lowerBetter, samples...); len(r.Runs) > 1 {
 			return errors.New("it is there twice with the same axis values")
 		}
-		s.addRun(samples...)
 	}
 	if !found {
 		p.addFailure(name, "the file has no time of it")
@@ -176,25 +165,9 @@ func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read r
 	return nil
 }
 
-// nvbenchMiddle returns the median, which newer versions write, or else the mean.
-func nvbenchMiddle(median, mean string, st *nvbenchState) ([]float64, error) {
-	for _, tag := range []string{median, mean} {
-		s := st.findSummary(tag)
-		if tag == "" || s == nil {
-			continue
-		}
-		v, err := checkTime(s.valueNumber("value"))
-		if err != nil {
-			return nil, fmt.Errorf("%s %w", tag, err)
-		}
-		return []float64{v}, nil
-	}
-	return nil, nil
-}
-
 func (st *nvbenchState) findSummary(tag string) *nvbenchSummary {
 	for i := range st.Summaries {
-		if st.Summaries[i].Tag == tag {
+		if tag != "" && st.Summaries[i].Tag == tag {
 			return &st.Summaries[i]
 		}
 	}
@@ -204,13 +177,8 @@ func (st *nvbenchState) findSummary(tag string) *nvbenchSummary {
 // valueText returns a named value as written, "" if it does not exist.
 func (s *nvbenchSummary) valueText(name string) string {
 	for _, v := range s.Data {
-		if v.Name == name {
-			switch x := v.Value.(type) {
-			case string:
-				return x
-			case float64:
-				return strconv.FormatFloat(x, 'g', -1, 64)
-			}
+		if v.Name == name && v.Value != nil {
+			return fmt.Sprint(v.Value)
 		}
 	}
 	return ""
@@ -228,15 +196,15 @@ func (s *nvbenchSummary) valueNumber(name string) float64 {
 const samplesShare = 2
 
 // nvbenchSamples reads the sample file of a measurement; nil without one.
-func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, read reader, room *outside.Room) ([]float64, error) {
+func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, d jsonValue) ([]float64, error) {
 	s := st.findSummary("nv/json/bin:" + measurement)
 	if measurement == "" || s == nil || s.valueText("filename") == "" {
 		return nil, nil
 	}
 	side := s.valueText("filename")
-	raw, err := readSide(file, side, read)
+	raw, err := readSide(d.path, side, d.read)
 	if errors.Is(err, fs.ErrNotExist) {
-		p.addNote("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure per benchmark stands for its samples", "copy the -bin directory along with the file")
+		p.addNote("no-samples", "the sample files of "+filepath.Base(d.path)+" are not beside it: one figure per benchmark stands for its samples", "copy the -bin directory along with the file")
 		return nil, nil
 	}
 	if err != nil {
@@ -251,15 +219,12 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	case len(raw) == 0:
 		return nil, fmt.Errorf("its sample file %s is empty", side)
 	}
-	if err := room.Take(samplesShare * int64(len(raw))); err != nil {
+	if err := d.room.Take(samplesShare * int64(len(raw))); err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(raw)/4)
 	for i := range out {
-		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-		if out[i], err = checkTime(v); err != nil {
-			return nil, fmt.Errorf("sample %d of its sample file %s %w", i+1, side, err)
-		}
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 	}
 	return out, nil
 }

@@ -11,79 +11,75 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
+// parsed is the result of one document while its reader fills it. Until finish a metric with Guessed is a count, which
+// is exact if it is equal in every run.
 type parsed struct {
-	format string
-	tool   string // name and version of the program that measured
-	series []*series
-	index  map[string]*series
-	env    map[string]string // fields that must agree between two sides
-	facts  map[string]string // fields that may differ and may explain a change
-	failed []string          // "name: why" of benchmarks without a figure
-	notes  []gpuprof.Warning // warnings for the reader of a verdict
-	noted  map[gpuprof.Warning]bool
+	compare.Result
+	index map[string]int // of a metric in Metrics
+	noted map[gpuprof.Warning]bool
 }
 
-type series struct {
-	name, unit string
-	higher     bool // more is better
-	undirected bool // the format gives no direction
-	exact      bool // compared without statistics
-	counts     bool // a count: exact if equal in every run
-	guessed    bool // exact because the count was the same in every run
-	runs       [][]float64
-}
-
+// newParsed returns a result without figures. Its format must agree between two sides: two formats measure different
+// times, even under the same name.
 func newParsed(format string) *parsed {
-	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}, noted: map[gpuprof.Warning]bool{}}
-}
-
-func (p *parsed) seriesFor(name, unit string) *series {
-	if s := p.index[name]; s != nil {
-		return s
+	return &parsed{
+		Result: compare.Result{
+			Tool: format, Status: gpuprof.Complete, Env: map[string]string{"format": format}, Facts: map[string]string{}, Code: map[string]string{},
+			Knobs: map[string]compare.Knob{},
+		},
+		index: map[string]int{}, noted: map[gpuprof.Warning]bool{},
 	}
-	s := &series{name: name, unit: unit}
-	p.index[name] = s
-	p.series = append(p.series, s)
-	return s
 }
 
-func (s *series) addRun(samples ...float64) { s.runs = append(s.runs, samples) }
+// metric returns the metric of a name, with the unit and direction of its first call. The pointer is valid until
+// another metric is added.
+func (p *parsed) metric(name, unit string, is direction) *compare.MetricData {
+	i, ok := p.index[name]
+	if !ok {
+		i, p.index[name] = len(p.Metrics), len(p.Metrics)
+		p.Metrics = append(p.Metrics, compare.MetricData{
+			Metric: compare.Metric{Name: name, Unit: unit, HigherIsBetter: is == higherBetter, Undirected: is == undirected},
+		})
+	}
+	return &p.Metrics[i]
+}
+
+// addRun adds a run with its samples to a metric.
+func (p *parsed) addRun(name, unit string, is direction, samples ...float64) *compare.MetricData {
+	m := p.metric(name, unit, is)
+	m.Runs = append(m.Runs, samples)
+	return m
+}
+
+// addSample adds a sample to a metric of one run.
+func (p *parsed) addSample(name, unit string, is direction, sample float64) *compare.MetricData {
+	m := p.metric(name, unit, is)
+	m.Runs = [][]float64{append(slices.Concat(m.Runs...), sample)}
+	return m
+}
 
 // setEnv notes a field that must agree between two sides.
-func (p *parsed) setEnv(key, value string) { join(p.env, key, value) }
+func (p *parsed) setEnv(key, value string) { join(p.Env, key, value) }
 
 // setFact notes a field that may differ.
-func (p *parsed) setFact(key, value string) { join(p.facts, key, value) }
+func (p *parsed) setFact(key, value string) { join(p.Facts, key, value) }
 
-// join sets a field. Different values within one side are joined, so that both are visible.
+// join adds a field that has a value.
 func join(m map[string]string, key, value string) {
-	value = strings.Join(strings.Fields(value), " ")
-	old, ok := m[key]
-	switch {
-	case value == "" || ok && slices.Contains(strings.Split(old, "; "), value):
-	case ok:
-		m[key] = old + "; " + value
-	default:
-		m[key] = value
-	}
-}
-
-func joinAll(m, others map[string]string) {
-	for k, v := range others {
-		join(m, k, v)
+	if words := strings.Fields(value); len(words) > 0 {
+		compare.JoinFields(m, map[string]string{key: strings.Join(words, " ")})
 	}
 }
 
 func (p *parsed) addNote(code, text, fix string) {
 	if w := (gpuprof.Warning{Code: code, Text: text, Fix: fix}); !p.noted[w] {
 		p.noted[w] = true
-		p.notes = append(p.notes, w)
+		p.Warnings = append(p.Warnings, w)
 	}
 }
 
 func (p *parsed) addFailure(name, why string) {
-	why = cmp.Or(why, "it gave no reason")
-	p.failed = append(p.failed, name+": "+why)
+	p.Failed = append(p.Failed, name+": "+cmp.Or(why, "it gave no reason"))
 }
 
 // addSkip notes a benchmark that was skipped on purpose.
@@ -91,89 +87,64 @@ func (p *parsed) addSkip(name, why string) {
 	p.addNote("skipped", strings.TrimSuffix(name+" was skipped: "+why, ": "), "a verdict on it needs a figure on both sides")
 }
 
+// merge adds the runs of another document.
 func (p *parsed) merge(o *parsed) {
-	for _, s := range o.series {
-		into := p.seriesFor(s.name, s.unit)
-		into.higher, into.undirected, into.exact, into.counts = s.higher, s.undirected, s.exact, s.counts
-		into.runs = append(into.runs, s.runs...)
+	for _, m := range o.Metrics {
+		into := p.metric(m.Name, "", undirected)
+		m.Runs = append(into.Runs, m.Runs...)
+		*into = m
 	}
-	joinAll(p.env, o.env)
-	joinAll(p.facts, o.facts)
-	for _, n := range o.notes {
+	compare.JoinFields(p.Env, o.Env)
+	compare.JoinFields(p.Facts, o.Facts)
+	for _, n := range o.Warnings {
 		p.addNote(n.Code, n.Text, n.Fix)
 	}
-	p.failed = append(p.failed, o.failed...)
-	p.tool = cmp.Or(p.tool, o.tool)
+	p.Failed = append(p.Failed, o.Failed...)
 }
 
-// settleCounts decides which counts are compared exactly. It needs all runs, so it is called after the last was added.
-func (p *parsed) settleCounts() {
-	for _, s := range p.series {
-		s.guessed = !s.exact && s.counts && s.isSteady()
-		s.exact = s.exact || s.guessed
+// finish returns the result of a whole file: its counts that are equal in every run are exact, and many notes on
+// skipped benchmarks become one. A file without figures is an error; name is its name.
+func (p *parsed) finish(name string) ([]*compare.Result, string, error) {
+	for i := range p.Metrics {
+		m := &p.Metrics[i]
+		m.Guessed = !m.Exact && m.Guessed && isSteady(m.Runs)
+		m.Exact = m.Exact || m.Guessed
 	}
+	p.Warnings = joinSkips(p.Warnings)
+	p.Source = name
+	why, fix := "it holds no benchmark", "run it again without a filter"
+	switch {
+	case len(p.Metrics) > 0:
+		return []*compare.Result{&p.Result}, p.Tool, nil
+	case len(p.Failed) > 0:
+		why, fix = "every benchmark failed, the first "+p.Failed[0], "correct it and run again"
+	case len(p.Warnings) > 0:
+		why += " (" + p.Warnings[0].Text + ")"
+	}
+	return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %s", name, p.Tool, why).WithFix("%s", fix)
 }
 
 // isSteady reports whether every sample is the same whole number. A rounded average, such as allocs/op, may vary.
-func (s *series) isSteady() bool {
-	all := slices.Concat(s.runs...)
+func isSteady(runs [][]float64) bool {
+	all := slices.Concat(runs...)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
-}
-
-// higherUnit guesses from the name of a quantity without a direction whether more is better, as for a rate.
-func higherUnit(name string) bool {
-	name = strings.ToLower(name)
-	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	for _, bad := range []string{"miss", "error", "fail", "drop", "stall", "conflict"} {
-		if strings.Contains(name, bad) {
-			return false // a rate of failures: less is better
-		}
-	}
-	for _, word := range []string{"throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"} {
-		if strings.HasSuffix(name, word) {
-			return true
-		}
-	}
-	return false
 }
 
 const fewSkips = 3
 
-// listWarnings returns the notes. More than fewSkips notes on skipped benchmarks become one.
-func (p *parsed) listWarnings() []gpuprof.Warning {
+// joinSkips moves the notes on skipped benchmarks to the end; more than fewSkips become one.
+func joinSkips(notes []gpuprof.Warning) []gpuprof.Warning {
 	var out, skips []gpuprof.Warning
-	for _, n := range p.notes {
+	for _, n := range notes {
 		if n.Code == "skipped" {
 			skips = append(skips, n)
-			continue
+		} else {
+			out = append(out, n)
 		}
-		out = append(out, n)
 	}
 	if n := len(skips); n > fewSkips {
-		skips = []gpuprof.Warning{{Code: skips[0].Code, Text: fmt.Sprintf("%d benchmarks were skipped, such as %s", n, skips[0].Text), Fix: skips[0].Fix}}
+		skips[0].Text = fmt.Sprintf("%d benchmarks were skipped, such as %s", n, skips[0].Text)
+		skips = skips[:1]
 	}
 	return append(out, skips...)
-}
-
-func (p *parsed) buildResult(source string) *compare.Result {
-	r := &compare.Result{
-		Source: source, Tool: p.format, Status: gpuprof.Complete, Env: p.env, Facts: p.facts, Failed: p.failed, Warnings: p.listWarnings(),
-		Knobs: map[string]compare.Knob{}, Code: map[string]string{},
-	}
-	// Two formats measure different times, even under the same name.
-	r.Env["format"] = p.format
-	if p.tool != "" {
-		r.Facts["tool"] = p.tool
-	}
-	for _, s := range p.series {
-		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: s.name, Unit: s.unit, HigherIsBetter: s.higher, Exact: s.exact, Undirected: s.undirected, Guessed: s.guessed},
-			Runs:   s.runs,
-		})
-	}
-	return r
 }

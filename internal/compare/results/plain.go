@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,6 @@ import (
 )
 
 // plainLine matches a line "name value unit" of any program. All figures of a name are samples of one process.
-
 var plainLine = lazyregexp.New(`^\s*([A-Za-z_][\w./=+-]*?)[:=]?\s+([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµμ][\w/µμ]*)\s*$`)
 
 // plainUnit maps a unit of plain figures to its base unit and the factor to it; a rate "x/s" keeps its name.
@@ -71,21 +71,17 @@ func hasPlainLine(text []byte) bool {
 
 // readPlain reads the lines with a figure and skips the program's other output.
 func readPlain(text []byte) *parsed {
-	p, of := newParsed(FormatPlain), map[string][]float64{}
+	p := newParsed(FormatPlain)
 	for line := range bytes.Lines(text) {
 		name, value, unit, ok := plainFigure(line)
 		if !ok {
 			continue
 		}
-		s := p.seriesFor(name, unit)
-		if s.unit != unit { // figures in the first unit have the name without a unit
-			s = p.seriesFor(name+" "+unit, unit)
+		is := guessDirection(unit)
+		if p.metric(name, unit, is).Unit != unit { // figures in the first unit have the name without a unit
+			name += " " + unit
 		}
-		s.higher = higherUnit(unit)
-		of[s.name] = append(of[s.name], value)
-	}
-	for _, s := range p.series {
-		s.addRun(of[s.name]...)
+		p.addSample(name, unit, is, value)
 	}
 	return p
 }
@@ -122,31 +118,21 @@ var plainSuffix = []struct{ end, unit string }{
 }
 
 // readPlainJSON reads an object of numbers. The suffix of a name ("load_ms") gives the unit; other names have none.
-func readPlainJSON(d jsonValue) (*parsed, error) {
+func readPlainJSON(p *parsed, d jsonValue) error {
 	var figures map[string]float64
 	if err := d.decode(&figures); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed(FormatPlain)
-	names := make([]string, 0, len(figures))
-	for name := range figures {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		value, unit := figures[name], ""
-		if !higherUnit(name) {
-			for _, s := range plainSuffix {
-				if strings.HasSuffix(strings.ToLower(name), s.end) {
-					scale, base, _ := plainUnit(s.unit)
-					value, unit = value*scale, base
-					break
-				}
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		value, unit, is := figures[name], "", guessDirection(name)
+		for _, s := range plainSuffix {
+			if is == lowerBetter && strings.HasSuffix(strings.ToLower(name), s.end) {
+				scale, base, _ := plainUnit(s.unit)
+				value, unit = value*scale, base
+				break
 			}
 		}
-		s := p.seriesFor(name, unit)
-		s.higher = higherUnit(name)
-		s.addRun(value)
+		p.addRun(name, unit, is, value)
 	}
-	return p, nil
+	return nil
 }

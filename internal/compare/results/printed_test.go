@@ -29,12 +29,12 @@ func TestPrintedTables(t *testing.T) {
 		"done\n{\n \"results\": []\n}\n":                      "printed before its JSON",
 		"hello\n":                                             "no line of a Go benchmark",
 	} {
-		if _, err := sniff([]byte(text), "x", noSideFiles); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseOne(text, "x", noSideFiles); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}
 	// Beside lines of go test they are a log.
-	if _, err := sniff([]byte("goos: linux\n| a | Samples | CPU Time |\nBenchmarkA-8 100 12 ns/op\n{\n"), "x", noSideFiles); err != nil {
+	if _, err := parseOne("goos: linux\n| a | Samples | CPU Time |\nBenchmarkA-8 100 12 ns/op\n{\n", "x", noSideFiles); err != nil {
 		t.Error(err)
 	}
 }

@@ -32,45 +32,39 @@ type pytestFile struct {
 
 func isPytest(d jsonValue) bool { return d.hasMembers("benchmarks", "machine_info") }
 
-func readPytest(d jsonValue) (*parsed, error) {
+func readPytest(p *parsed, d jsonValue) error {
 	var f pytestFile
 	if err := d.decode(&f); err != nil {
-		return nil, err
+		return err
 	}
-	p := newParsed("pytest-benchmark")
-	p.tool = "pytest-benchmark " + f.Version
+	p.setFact("tool", "pytest-benchmark "+f.Version)
 	p.setEnv("cpu", f.Machine.CPU.Brand+f.Machine.CPU.Old)
 	p.setEnv("arch", f.Machine.Machine)
 	p.setFact("python", f.Machine.Python+" "+f.Machine.Version)
 	for i, b := range f.Benchmarks {
 		name := cmp.Or(b.FullName, b.Name)
 		if name == "" {
-			return nil, fmt.Errorf("benchmark %d has no name", i+1)
+			return fmt.Errorf("benchmark %d has no name", i+1)
 		}
 		if b.HasError {
 			p.addFailure(name, "the test failed")
 			continue
 		}
 		if b.Stats == nil {
-			return nil, fmt.Errorf("benchmark %s has no stats", name)
+			return fmt.Errorf("benchmark %s has no stats", name)
 		}
 		data := b.Stats.Data
 		if len(data) == 0 {
 			one := cmp.Or(b.Stats.Median, b.Stats.Mean)
 			if !one.set {
-				return nil, fmt.Errorf("benchmark %s has neither rounds nor a median", name)
+				return fmt.Errorf("benchmark %s has neither rounds nor a median", name)
 			}
 			data = []figure{one}
 			p.addNote("no-samples", "pytest-benchmark kept no single rounds, only medians", "write the file with --benchmark-json FILE, or save with --benchmark-save-data")
 		}
-		ts, err := checkTimes(data)
-		if err != nil {
-			return nil, fmt.Errorf("benchmark %s: %w", name, err)
+		if m := p.addRun(name, "s", lowerBetter, valuesOf(data, 1)...); len(m.Runs) > 1 {
+			return fmt.Errorf("benchmark %s is there twice", name)
 		}
-		if len(p.seriesFor(name, "s").runs) > 0 {
-			return nil, fmt.Errorf("benchmark %s is there twice", name)
-		}
-		p.seriesFor(name, "s").addRun(ts...)
 	}
-	return p, nil
+	return nil
 }

@@ -11,8 +11,26 @@ const (
 	higherBetter
 )
 
-func (s *series) setDirection(d direction) {
-	s.higher, s.undirected = d == higherBetter, d == undirected
+// guessDirection guesses from the name of a quantity without a direction whether more is better, as for a rate.
+func guessDirection(name string) direction {
+	name = strings.ToLower(name)
+	has := func(in func(string, string) bool, words ...string) bool {
+		for _, w := range words {
+			if in(name, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has(strings.HasSuffix, "/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"):
+		return higherBetter
+	case has(strings.Contains, "miss", "error", "fail", "drop", "stall", "conflict"): // a rate of failures
+		return lowerBetter
+	case has(strings.HasSuffix, "throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"):
+		return higherBetter
+	}
+	return lowerBetter
 }
 
 // convertQuantity converts a figure to base units. Times are better shorter, rates higher; others have no direction.

@@ -53,45 +53,17 @@ func Failed(path string, err error) error {
 // Parse parses a text in memory. name appears in messages; the sample files that the text names are read from name's
 // folder or a folder below it. It returns the results and the name of the format.
 func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
-	c, err := sniff(text, name, read)
-	if err != nil {
-		return nil, "", err
-	}
-	out, err := c.buildResults(name)
+	out, format, err := sniff(text, name, read)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, r := range out {
 		if err := checkFinite(r); err != nil {
-			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w", name, c.format, err).WithFix("measure it again")
+			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w", name, format, err).WithFix("measure it again")
 		}
 		cleanResult(r)
 	}
-	return out, c.format, nil
-}
-
-func (c *content) buildResults(name string) ([]*compare.Result, error) {
-	switch {
-	case c.parsed != nil:
-		return []*compare.Result{c.parsed.buildResult(name)}, nil
-	case c.analysis != nil:
-		r, err := FromAnalysis(c.analysis)
-		if err != nil {
-			return nil, err
-		}
-		r.Source = name
-		return []*compare.Result{r}, nil
-	}
-	var out []*compare.Result
-	for _, run := range c.runs {
-		r, err := compare.FromRun(run)
-		if err != nil {
-			return nil, err
-		}
-		r.Source = name
-		out = append(out, r)
-	}
-	return out, nil
+	return out, format, nil
 }
 
 // cleanResult cleans every text of a result for output. If two names become equal, one gets a prime.

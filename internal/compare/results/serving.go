@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -56,16 +57,15 @@ var vllmScalars = []struct {
 	{"total_input_tokens", "tokens", undirected}, {"total_output_tokens", "tokens", undirected}, {"max_concurrent_requests", "requests", undirected},
 }
 
-func readVLLM(d jsonValue) (*parsed, error) {
-	p := newParsed(FormatVLLM)
-	p.tool = "vllm bench serve"
+func readVLLM(p *parsed, d jsonValue) error {
+	p.setFact("tool", "vllm bench serve")
 	p.setEnv("model", jsonText(d.member["model_id"]))
-	p.setEnv("backend", firstText(d, "endpoint_type", "backend"))
+	p.setEnv("backend", cmp.Or(jsonText(d.member["endpoint_type"]), jsonText(d.member["backend"])))
 	p.setEnv("num_prompts", jsonText(d.member["num_prompts"]))
 	load := loadName("request_rate", jsonText(d.member["request_rate"]), "max_concurrency", jsonText(d.member["max_concurrency"]))
 	for _, s := range vllmScalars {
 		if err := p.servingFigure(strings.TrimSuffix(s.key, ":")+load, s.unit, 1, s.is, d.member[s.key]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.member)) {
@@ -78,19 +78,10 @@ func readVLLM(d jsonValue) (*parsed, error) {
 			continue
 		}
 		if err := p.servingFigure(what+"/"+statistic+load, "s", 1e-3, lowerBetter, d.member[key]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, nil
-}
-
-func firstText(d jsonValue, keys ...string) string {
-	for _, k := range keys {
-		if w := jsonText(d.member[k]); w != "" {
-			return w
-		}
-	}
-	return ""
+	return nil
 }
 
 // servingFigure adds one figure as a run; it skips a figure that is missing or null.
@@ -102,9 +93,7 @@ func (p *parsed) servingFigure(name, unit string, scale float64, is direction, r
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s := p.seriesFor(name, unit)
-	s.setDirection(is)
-	s.addRun(v.value * scale)
+	p.addRun(name, unit, is, v.value*scale)
 	return nil
 }
 
@@ -115,38 +104,23 @@ func isAIPerf(d jsonValue) bool {
 // aiperfStatistics are the statistics to read of a distribution; other figures have the mean alone.
 var aiperfStatistics = []string{"avg", "p50", "p90", "p95", "p99"}
 
-// aiperfShown are times and rates that depend on the load alone: they have no direction.
-var aiperfShown = []string{"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"}
-
-// aiperfMore are further figures that AIPerf marks as better when larger; aiperfLess are counts of failures. Token
-// lengths and counts depend on the load alone and have no direction.
-var (
-	aiperfMore = []string{"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
-		"nvidia_output_tokens_per_joule", "amd_performance_per_watt", "amd_output_tps_per_watt", "amd_goodput_per_watt", "amd_output_tokens_per_joule", "rtfx"}
-	aiperfLess = []string{"error_request_count", "request_error_rate", "context_overflow_count"}
-)
-
-func aiperfDirection(tag string, of direction) direction {
-	switch {
-	case slices.Contains(aiperfShown, tag):
-		return undirected
-	case slices.Contains(aiperfMore, tag):
-		return higherBetter
-	case slices.Contains(aiperfLess, tag):
-		return lowerBetter
-	}
-	return of
+// aiperfDirections are the directions that AIPerf gives figures whose unit has another or none. Times, rates, lengths
+// and counts that depend on the load alone have none.
+var aiperfDirections = map[direction][]string{
+	undirected: {"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"},
+	higherBetter: {"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
+		"nvidia_output_tokens_per_joule", "amd_performance_per_watt", "amd_output_tps_per_watt", "amd_goodput_per_watt", "amd_output_tokens_per_joule", "rtfx"},
+	lowerBetter: {"error_request_count", "request_error_rate", "context_overflow_count"},
 }
 
-func readAIPerf(d jsonValue) (*parsed, error) {
-	p := newParsed(FormatAIPerf)
-	p.tool = strings.TrimSpace("AIPerf " + jsonText(d.member["aiperf_version"]))
+func readAIPerf(p *parsed, d jsonValue) error {
+	p.setFact("tool", "AIPerf "+jsonText(d.member["aiperf_version"]))
 	var info struct {
 		Values map[string]json.RawMessage `json:"variation_values"`
 	}
 	if raw := d.member["run_info"]; raw != nil {
-		if err := (jsonValue{raw: raw, room: d.room}).decode(&info); err != nil {
-			return nil, fmt.Errorf("run_info: %w", err)
+		if err := d.decodeRaw(raw, &info); err != nil {
+			return fmt.Errorf("run_info: %w", err)
 		}
 	}
 	var config map[string]json.RawMessage
@@ -178,22 +152,26 @@ func readAIPerf(d jsonValue) (*parsed, error) {
 			if m["p50"] != nil {
 				name += "/" + statistic
 			}
-			scale, unit, of := convertQuantity(1, aiperfUnit(jsonText(m["unit"])))
-			if err := p.servingFigure(name+load, unit, scale, aiperfDirection(tag, of), m[statistic]); err != nil {
-				return nil, err
+			scale, unit, is := convertQuantity(1, aiperfUnit(jsonText(m["unit"])))
+			for of, tags := range aiperfDirections {
+				if slices.Contains(tags, tag) {
+					is = of
+				}
+			}
+			if err := p.servingFigure(name+load, unit, scale, is, m[statistic]); err != nil {
+				return err
 			}
 			if m["p50"] == nil {
 				break
 			}
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // aiperfUnit drops the second divisor of a rate: tokens/sec/user becomes tokens per second.
 func aiperfUnit(unit string) string {
-	if strings.Contains(unit, "/sec/") {
-		what, _, _ := strings.Cut(unit, "/sec/")
+	if what, _, ok := strings.Cut(unit, "/sec/"); ok {
 		return what + "/sec"
 	}
 	return unit

@@ -5,23 +5,20 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// content is the parsed content of a file: runs, an analysis or figures.
-type content struct {
-	format   string
-	runs     []*gpuprof.Run
-	analysis *analyze.Analysis
-	parsed   *parsed
-}
+// reader reads a file by its path.
+type reader func(path string) ([]byte, error)
 
-func sniff(text []byte, name string, read reader) (*content, error) {
+// sniff recognizes the format of a text and reads it; the results lack the checks of Parse.
+func sniff(text []byte, name string, read reader) (rs []*compare.Result, format string, err error) {
 	text = stripScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	body := bytes.TrimLeft(text, " \t\r\n") // only for the test: errors count lines in the whole text
 	if len(body) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
+		return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
 	}
 	if events := testEvents(body); events != nil {
 		return parseText(events, name)
@@ -31,24 +28,22 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	}
 	docs, err := splitDocuments(document.NullNumbers(text))
 	if err != nil {
-		return nil, gpuprof.Unreadable("reading results "+name, err, "the file was cut or is not JSON: write it again")
+		return nil, "", gpuprof.Unreadable("reading results "+name, err, "the file was cut or is not JSON: write it again")
 	}
-	switch kind := kindOf(docs); kind {
-	case "":
-		if len(docs) == 1 && isPlain(docs[0]) {
-			p, err := readPlainJSON(docs[0])
-			if err != nil {
-				return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatPlain), err, "write it again")
-			}
-			return finishContent(p, name)
-		}
-		return nil, unknownFormat(name, docs)
-	case FormatRun:
+	for i := range docs {
+		docs[i].path, docs[i].read = name, read
+	}
+	switch kind := kindOf(docs); {
+	case kind == "" && len(docs) == 1 && isPlain(docs[0]):
+		return readForeign(docs, FormatPlain, name)
+	case kind == "":
+		return nil, "", unknownFormat(name, docs)
+	case kind == FormatRun:
 		return readRuns(docs, name)
-	case FormatAnalysis:
+	case kind == FormatAnalysis:
 		return readAnalyses(docs, name)
 	default:
-		return readForeign(docs, kind, name, read)
+		return readForeign(docs, kind, name)
 	}
 }
 
@@ -88,25 +83,20 @@ func kindOfOne(d jsonValue) string {
 var foreign = []struct {
 	format string
 	is     func(jsonValue) bool
-	read   func(d jsonValue, name string, side reader) (*parsed, error)
+	read   func(p *parsed, d jsonValue) error
 }{
-	{FormatGuideLLM, isGuideLLM, ignoreFiles(readGuideLLM)},
-	{FormatPytest, isPytest, ignoreFiles(readPytest)},
-	{FormatGoogle, isGoogle, ignoreFiles(readGoogle)},
+	{FormatGuideLLM, isGuideLLM, readGuideLLM},
+	{FormatPytest, isPytest, readPytest},
+	{FormatGoogle, isGoogle, readGoogle},
 	{FormatNVBench, isNVBench, readNVBench},
-	{FormatASV, isASV, ignoreFiles(readASV)},
-	{FormatHyperfine, isHyperfine, ignoreFiles(readHyperfine)},
-	{FormatJMH, isJMH, ignoreFiles(readJMH)},
-	{FormatVLLM, isVLLM, ignoreFiles(readVLLM)},
-	{FormatAIPerf, isAIPerf, ignoreFiles(readAIPerf)},
-	{FormatGitHub, isGitHub, ignoreFiles(readGitHub)},
-	{FormatGitHub, isGitHubData, ignoreFiles(readGitHubData)},
-	{FormatBMF, isBMF, ignoreFiles(readBMF)},
-}
-
-// ignoreFiles adapts a reader that needs no sample files.
-func ignoreFiles(read func(jsonValue) (*parsed, error)) func(jsonValue, string, reader) (*parsed, error) {
-	return func(d jsonValue, _ string, _ reader) (*parsed, error) { return read(d) }
+	{FormatASV, isASV, readASV},
+	{FormatHyperfine, isHyperfine, readHyperfine},
+	{FormatJMH, isJMH, readJMH},
+	{FormatVLLM, isVLLM, readVLLM},
+	{FormatAIPerf, isAIPerf, readAIPerf},
+	{FormatGitHub, isGitHub, readGitHub},
+	{FormatGitHub, isGitHubData, readGitHubData},
+	{FormatBMF, isBMF, readBMF},
 }
 
 const known = "a gpuprof run, Go benchmark lines, the JSON of NVBench, Google Benchmark, pytest-benchmark, hyperfine, asv, JMH, Bencher, github-action-benchmark, " +
@@ -136,98 +126,85 @@ func unknownFormat(name string, docs []jsonValue) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %s", name, is).WithFix("give %s", known)
 }
 
-func readRuns(docs []jsonValue, name string) (*content, error) {
-	c := &content{format: FormatRun}
+func readRuns(docs []jsonValue, name string) (out []*compare.Result, format string, err error) {
 	for _, d := range docs {
 		if err := document.Fits(d.room, d.raw, &gpuprof.Run{}); err != nil { // the budget covers all documents together
-			return nil, gpuprof.Unreadable("reading run "+name, err, "")
+			return nil, "", gpuprof.Unreadable("reading run "+name, err, "")
 		}
 		runs, err := document.Runs(d.raw, name)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		c.runs = append(c.runs, runs...)
+		for _, run := range runs {
+			r, err := compare.FromRun(run)
+			if err != nil {
+				return nil, "", err
+			}
+			r.Source = name
+			out = append(out, r)
+		}
 	}
-	return c, nil
+	return out, FormatRun, nil
 }
 
-func readAnalyses(docs []jsonValue, name string) (*content, error) {
+func readAnalyses(docs []jsonValue, name string) ([]*compare.Result, string, error) {
 	if len(docs) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses", name, len(docs)).WithFix("give one with each file")
+		return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses", name, len(docs)).WithFix("give one with each file")
 	}
 	a, err := analyze.Decode(docs[0].raw, name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return &content{format: FormatAnalysis, analysis: a}, nil
+	r := FromAnalysis(a)
+	r.Source = name
+	return []*compare.Result{r}, FormatAnalysis, nil
 }
 
-func readForeign(docs []jsonValue, kind, name string, read reader) (*content, error) {
-	var all *parsed
+func readForeign(docs []jsonValue, kind, name string) ([]*compare.Result, string, error) {
+	all := newParsed(kind)
 	for i, d := range docs {
-		p, err := readOne(d, kind, name, read)
-		if err != nil {
+		p := newParsed(kind)
+		if err := readOne(p, d); err != nil {
 			where := ""
 			if len(docs) > 1 {
 				where = fmt.Sprintf(", document %d", i+1)
 			}
-			return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s%s)", name, kind, where), err, "write it again")
-		}
-		if all == nil {
-			all = p
-			continue
+			return nil, "", gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s%s)", name, kind, where), err, "write it again")
 		}
 		all.merge(p)
 	}
-	return finishContent(all, name)
+	return all.finish(name)
 }
 
-// readOne reads a document with the first entry of foreign that has its format and whose test accepts it; GitHub's
-// format has two kinds of documents.
-func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
+// readOne reads a document with the first reader of its format whose test accepts it: GitHub's format has two kinds.
+func readOne(p *parsed, d jsonValue) error {
 	for _, f := range foreign {
-		if f.format == kind && f.is(d) {
-			return f.read(d, name, read)
+		if f.format == p.Tool && f.is(d) {
+			return f.read(p, d)
 		}
 	}
-	return nil, fmt.Errorf("no reader of %s takes it", kind)
+	return readPlainJSON(p, d)
 }
 
-func parseText(text []byte, name string) (*content, error) {
+func parseText(text []byte, name string) ([]*compare.Result, string, error) {
 	if bytes.HasPrefix(text, []byte("SQLite format 3\x00")) {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export", name).WithFix("gpuprof analyze reads that, and gate takes it with --max")
+		return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export", name).WithFix("gpuprof analyze reads that, and gate takes it with --max")
 	}
 	if !hasBenchLine(text) {
 		if err := foreignText(text, name); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if hasPlainLine(text) {
-			return finishContent(readPlain(text), name)
+			return readPlain(text).finish(name)
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark, no line \"name value unit\", and is not JSON", name).WithFix("give %s", known)
+		return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark, no line \"name value unit\", and is not JSON", name).WithFix("give %s", known)
 	}
 	p, err := readGo(text, name)
 	if err != nil {
 		if other := foreignText(text, name); other != nil {
-			return nil, other
+			return nil, "", other
 		}
-		return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatGo), err, "run go test -bench again")
+		return nil, "", gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatGo), err, "run go test -bench again")
 	}
-	return finishContent(p, name)
-}
-
-// finishContent completes a file's figures; a file without figures is an error.
-func finishContent(p *parsed, name string) (*content, error) {
-	p.settleCounts()
-	if len(p.series) == 0 {
-		if len(p.failed) > 0 {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s", name, p.format, p.failed[0]).WithFix("correct it and run again")
-		}
-		why := "it holds no benchmark"
-		if len(p.notes) > 0 {
-			why += " (" + p.notes[0].Text + ")"
-		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %s", name, p.format, why).WithFix("run it again without a filter")
-	}
-	return &content{format: p.format, parsed: p}, nil
+	return p.finish(name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,42 +17,54 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
 func noSideFiles(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// read sniffs a file of testdata.
-func read(t testing.TB, name string) *content {
+// read parses a file of testdata, which holds one result.
+func read(t testing.TB, name string) *compare.Result {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	rs, _, err := Read(filepath.Join("testdata", name), OS)
+	if err != nil || len(rs) != 1 {
+		t.Fatal(rs, err)
 	}
-	c, err := sniff(text, path, OS)
+	return rs[0]
+}
+
+// parseOne parses a text with one result; an error gives a result without metrics.
+func parseOne(text, name string, side reader) (*compare.Result, error) {
+	rs, _, err := Parse([]byte(text), name, side)
 	if err != nil {
-		t.Fatal(err)
+		return &compare.Result{}, err
 	}
-	return c
+	return rs[0], nil
+}
+
+// ownEnv is the environment without the format, which every result has.
+func ownEnv(r *compare.Result) map[string]string {
+	env := maps.Clone(r.Env)
+	delete(env, "format")
+	return env
 }
 
 // brief is a series in one line: name, unit, how many runs of how many
 // samples, whether more is better and whether it counts, and the first value.
-func brief(p *parsed) []string {
+func brief(r *compare.Result) []string {
 	var out []string
-	for _, s := range p.series {
+	for _, m := range r.Metrics {
 		var sizes []string
-		for _, r := range s.runs {
-			sizes = append(sizes, fmt.Sprint(len(r)))
+		for _, run := range m.Runs {
+			sizes = append(sizes, fmt.Sprint(len(run)))
 		}
-		line := fmt.Sprintf("%s [%s] %s %.4g", s.name, s.unit, strings.Join(sizes, "+"), s.runs[0][0])
-		if s.higher {
+		line := fmt.Sprintf("%s [%s] %s %.4g", m.Name, m.Unit, strings.Join(sizes, "+"), m.Runs[0][0])
+		if m.HigherIsBetter {
 			line += " higher"
 		}
-		if s.exact {
+		if m.Exact {
 			line += " exact"
 		}
-		if s.undirected {
+		if m.Undirected {
 			line += " undirected"
 		}
 		out = append(out, line)
@@ -105,12 +118,12 @@ func TestFormats(t *testing.T) {
 		}, env: map[string]string{}},
 	} {
 		got := read(t, c.file)
-		if got.format != c.format || got.parsed.tool != c.tool {
-			t.Errorf("%s: format %s by %s", c.file, got.format, got.parsed.tool)
+		if got.Tool != c.format || got.Env["format"] != c.format || got.Facts["tool"] != c.tool {
+			t.Errorf("%s: format %s by %s", c.file, got.Tool, got.Facts["tool"])
 		}
 		for what, d := range map[string]string{
-			"series": cmp.Diff(c.series, brief(got.parsed)), "env": cmp.Diff(c.env, got.parsed.env),
-			"failed": cmp.Diff(c.failed, got.parsed.failed), "notes": cmp.Diff(c.notes, texts(got.parsed.notes)),
+			"series": cmp.Diff(c.series, brief(got)), "env": cmp.Diff(c.env, ownEnv(got)),
+			"failed": cmp.Diff(c.failed, got.Failed), "notes": cmp.Diff(c.notes, texts(got.Warnings)),
 		} {
 			if d != "" {
 				t.Errorf("%s: %s differ (-want +got):\n%s", c.file, what, d)
@@ -122,9 +135,9 @@ func TestFormats(t *testing.T) {
 // TestSampleFilesAreRead: the medians over a sample file are those that the
 // benchmark wrote into its summary, which used the same samples.
 func TestSampleFilesAreRead(t *testing.T) {
-	c := read(t, "nvbench.json")
+	r := read(t, "nvbench.json")
 	var mean float64
-	for _, v := range c.parsed.index["copy[T=F32 n=1024]"].runs[0] {
+	for _, v := range r.Metric("copy[T=F32 n=1024]").Runs[0] {
 		mean += v / 40
 	}
 	// The text holds the mean of the doubles that were rounded to float32.
@@ -143,15 +156,15 @@ func TestSampleFilesAreRead(t *testing.T) {
 	} {
 		for _, side := range []string{"/tmp/build/nvbench.json-bin", "out/nvbench.json-bin", `..\\..\\nvbench.json-bin`} {
 			moved := strings.ReplaceAll(string(whole), "nvbench.json-bin", side)
-			c, err := sniff([]byte(moved), "testdata/nvbench.json", open)
-			if err != nil || len(c.parsed.index["copy[T=F32 n=1024]"].runs[0]) != 40 {
+			r, err := parseOne(moved, "testdata/nvbench.json", open)
+			if err != nil || len(r.Metric("copy[T=F32 n=1024]").Runs[0]) != 40 {
 				t.Errorf("%s, %s: %v", name, side, err)
 			}
 		}
 	}
-	c, err := sniff(whole, "testdata/nvbench.json", noSideFiles)
-	if err != nil || len(c.parsed.index["copy[T=F32 n=1024]"].runs[0]) != 1 || len(c.parsed.notes) != 2 || !strings.Contains(c.parsed.notes[0].Text, "sample files") {
-		t.Errorf("without sample files: %v, %v", c.parsed.notes, err)
+	r, err := parseOne(string(whole), "testdata/nvbench.json", noSideFiles)
+	if err != nil || len(r.Metric("copy[T=F32 n=1024]").Runs[0]) != 1 || len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0].Text, "sample files") {
+		t.Errorf("without sample files: %v, %v", r.Warnings, err)
 	}
 }
 
@@ -161,7 +174,7 @@ func TestSampleFilesStayBeside(t *testing.T) {
 	whole, _ := os.ReadFile("testdata/nvbench.json")
 	for _, side := range []string{"/etc", "../../..", "/", "a/../../b", `C:\\Windows`, "..", ""} {
 		moved := strings.ReplaceAll(string(whole), "nvbench.json-bin", side)
-		_, err := sniff([]byte(moved), filepath.Join("dir", "x.json"), func(p string) ([]byte, error) {
+		_, err := parseOne(moved, filepath.Join("dir", "x.json"), func(p string) ([]byte, error) {
 			if rel, err := filepath.Rel("dir", p); err != nil || !filepath.IsLocal(rel) {
 				t.Errorf("%s: opens %s", side, p)
 			}
@@ -177,14 +190,14 @@ func TestBrokenSampleFiles(t *testing.T) {
 	whole, _ := os.ReadFile("testdata/nvbench.json")
 	nan := bytes.Repeat([]byte{0, 0, 0xc0, 0x7f}, 40)
 	for want, content := range map[string][]byte{
-		"the file was cut":    bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, 39),
-		"no whole number of":  make([]byte, 41),
-		"is not a number":     nan,
-		"is below zero":       bytes.Repeat([]byte{0, 0, 0x80, 0xbf}, 40),
-		"the summary says 40": {},
+		"0.bin holds 39 samples and the summary says 40, so the file was cut": bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, 39),
+		"0.bin has 41 bytes, which is no whole number of":                     make([]byte, 41),
+		"is null, NaN or infinite (sample 1 of run 1)":                        nan,
+		"is -1 s (sample 1 of run 1)":                                         bytes.Repeat([]byte{0, 0, 0x80, 0xbf}, 40),
+		"0.bin holds 0 samples and the summary says 40":                       {},
 	} {
-		_, err := sniff(whole, "x.json", func(string) ([]byte, error) { return content, nil })
-		if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "0.bin") {
+		_, err := parseOne(string(whole), "x.json", func(string) ([]byte, error) { return content, nil })
+		if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -228,24 +241,24 @@ func TestBadFiles(t *testing.T) {
 		"\n\n{\n?}":                                                                    "line 4: ",
 		"BenchmarkA-8 100":                                                             "line 1: missing measurements",
 		"goos: linux\nBenchmarkA-8 100 12":                                             "line 2: missing units",
-		"BenchmarkA-8 100 NaN ns/op":                                                   "line 1: the time of A is not a number",
-		"BenchmarkA-8 100 -5 ns/op":                                                    "below zero",
+		"BenchmarkA-8 100 NaN ns/op":                                                   "A is null, NaN or infinite (sample 1 of run 1)",
+		"BenchmarkA-8 100 -5 ns/op":                                                    "A is -5e-09 s (sample 1 of run 1)",
 		"BenchmarkA-8 1x0 -5 ns/op":                                                    "parsing iteration count",
 		"BenchmarkA\n--- FAIL: BenchmarkA\nFAIL":                                       "every benchmark failed",
-		pytest(`{"data":[1,NaN]}`):                                                     "sample 2 is not a number",
-		pytest(`{"data":[1,null]}`):                                                    "sample 2 is not a number",
-		pytest(`{"data":[1,-1]}`):                                                      "sample 2 is below zero",
+		pytest(`{"data":[1,NaN]}`):                                                     "a is null, NaN or infinite (sample 2 of run 1)",
+		pytest(`{"data":[1,null]}`):                                                    "a is null, NaN or infinite (sample 2 of run 1)",
+		pytest(`{"data":[1,-1]}`):                                                      "a is -1 s (sample 2 of run 1)",
 		pytest(`{"data":["x"]}`):                                                       "not a number",
-		pytest(`{"data":[],"median":NaN}`):                                             "sample 1 is not a number",
-		pytest(`{"mean":Infinity}`):                                                    "sample 1 is not a number",
+		pytest(`{"data":[],"median":NaN}`):                                             "a is null, NaN or infinite (sample 1",
+		pytest(`{"mean":Infinity}`):                                                    "a is null, NaN or infinite (sample 1",
 		pytest(`{}`):                                                                   "neither rounds nor a median",
 		pytest(`null`):                                                                 "has no stats",
 		`{"machine_info":{},"benchmarks":[]}`:                                          "it holds no benchmark",
 		`{"machine_info":{},"benchmarks":[{"stats":{}}]}`:                              "benchmark 1 has no name",
 		`{"machine_info":{},"benchmarks":[{"name":"a","has_error":true}]}`:             "every benchmark failed",
-		google(`"real_time":NaN,"cpu_time":1`):                                         "a time is not a number",
-		google(`"real_time":1e999,"cpu_time":1`):                                       "a time is not a number",
-		google(`"real_time":-1,"cpu_time":1`):                                          "below zero",
+		google(`"real_time":NaN,"cpu_time":1`):                                         "a is null, NaN or infinite (sample 1",
+		google(`"real_time":1e999,"cpu_time":1`):                                       "a is null, NaN or infinite (sample 1",
+		google(`"real_time":-1,"cpu_time":1`):                                          "a is -1e-09 s (sample 1 of run 1)",
 		google(`"real_time":1,"time_unit":"fortnights"`):                               "fortnights",
 		google(`"iterations":1`):                                                       "has no times",
 		google(`"error_occurred":true,"error_message":"boom"`):                         "every benchmark failed, the first a: boom",
@@ -254,18 +267,18 @@ func TestBadFiles(t *testing.T) {
 		`{"context":{"json_schema_version":2},"benchmarks":[]}`:                        "json_schema_version 2 is newer",
 		`{"context":[],"benchmarks":[]}`:                                               "context is a array",
 		nvbench("2", `"1"`):                                                            "file version 2.0.0 is newer",
-		nvbench("1", `"nan"`):                                                          "nv/cold/time/gpu/mean is not a number",
-		nvbench("1", `"-inf"`):                                                         "is not a number",
-		nvbench("1", `"-1"`):                                                           "is below zero",
-		nvbench("1", `{}`):                                                             "is not a number",
+		nvbench("1", `"nan"`):                                                          "a is null, NaN or infinite (sample 1",
+		nvbench("1", `"-inf"`):                                                         "a is null, NaN or infinite (sample 1",
+		nvbench("1", `"-1"`):                                                           "a is -1 s (sample 1 of run 1)",
+		nvbench("1", `{}`):                                                             "a is null, NaN or infinite (sample 1",
 		`{"results":[]}`:                                                               "it holds no benchmark",
 		`{"results":[{"command":"a"}]}`:                                                `command "a" has no times`,
 		`{"results":[{"command":"a","times":[]}]}`:                                     `command "a" has no times`,
 		`{"results":[{"command":"a","times":[1],"exit_codes":[1]}]}`:                   "run 1 ended with exit code 1",
 		`{"results":[{"command":"a","times":[1],"exit_codes":[null]}]}`:                "run 1 was killed by a signal",
 	} {
-		c, err := sniff([]byte(text), "the.json", noSideFiles)
-		if !errors.Is(err, gpuprof.ErrInput) || c != nil {
+		rs, _, err := Parse([]byte(text), "the.json", noSideFiles)
+		if !errors.Is(err, gpuprof.ErrInput) || rs != nil {
 			t.Errorf("%.60q: %v, want an input error", text, err)
 			continue
 		}
@@ -285,7 +298,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 		}
 		whole = bytes.TrimSpace(whole)
 		for i := 0; i < len(whole); i += 1 + len(whole)/400 {
-			if _, err := sniff(whole[:i], name, noSideFiles); !errors.Is(err, gpuprof.ErrInput) {
+			if _, err := parseOne(string(whole[:i]), name, noSideFiles); !errors.Is(err, gpuprof.ErrInput) {
 				t.Fatalf("%s cut at %d: %v", name, i, err)
 			}
 		}
@@ -300,23 +313,23 @@ func TestSeveralDocuments(t *testing.T) {
 	} {
 		for file, want := range map[string]string{"pytest.json": "6+6", "google.json": "3+3", "nvbench.json": "40+40"} {
 			text, _ := os.ReadFile(filepath.Join("testdata", file))
-			c, err := sniff([]byte(join(string(text), string(text))), filepath.Join("testdata", file), OS)
+			r, err := parseOne(join(string(text), string(text)), filepath.Join("testdata", file), OS)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, file, err)
 				continue
 			}
-			if got := brief(c.parsed)[0]; !strings.Contains(got, " "+want+" ") {
+			if got := brief(r)[0]; !strings.Contains(got, " "+want+" ") {
 				t.Errorf("%s, %s: %s, want %s", name, file, got, want)
 			}
-			if v := c.parsed.env["cpu"]; strings.Contains(v, ";") {
+			if v := r.Env["cpu"]; strings.Contains(v, ";") {
 				t.Errorf("equal facts are joined: %s", v)
 			}
 		}
 	}
 	mixed := `{"machine_info":{"cpu":{"brand_raw":"A"}},"benchmarks":[{"name":"a","stats":{"data":[1]}}]}` + `{"machine_info":{"cpu":{"brand_raw":"B"}},"benchmarks":[{"name":"a","stats":{"data":[2]}}]}`
-	c, err := sniff([]byte(mixed), "x", noSideFiles)
-	if err != nil || c.parsed.env["cpu"] != "A; B" {
-		t.Errorf("runs of two machines: %v %v", c, err)
+	r, err := parseOne(mixed, "x", noSideFiles)
+	if err != nil || r.Env["cpu"] != "A; B" {
+		t.Errorf("runs of two machines: %v %v", r, err)
 	}
 }
 
@@ -338,18 +351,18 @@ func TestGoBenchDetails(t *testing.T) {
 			`{"Action":"output","Package":"p","Output":" 100\t 9.5 ns/op\n"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n",
 			[]string{"A [s] 1 9.5e-09", "B [s] 1 7e-09"}, map[string]string{"goos": "linux", "gomaxprocs": "2"}},
 	} {
-		got, err := sniff([]byte(c.text), "x", noSideFiles)
+		got, err := parseOne(c.text, "x", noSideFiles)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if d := cmp.Diff(c.want, brief(got.parsed)) + cmp.Diff(c.env, got.parsed.env); d != "" {
+		if d := cmp.Diff(c.want, brief(got)) + cmp.Diff(c.env, ownEnv(got)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	c, err := sniff([]byte("BenchmarkA 1 2 ns/op\n--- FAIL: BenchmarkB\npanic: boom\n"), "x", noSideFiles)
-	if err != nil || len(c.parsed.failed) != 2 {
-		t.Errorf("failures: %v, %v", c, err)
+	r, err := parseOne("BenchmarkA 1 2 ns/op\n--- FAIL: BenchmarkB\npanic: boom\n", "x", noSideFiles)
+	if err != nil || len(r.Failed) != 2 {
+		t.Errorf("failures: %v, %v", r, err)
 	}
 }
 
@@ -370,11 +383,11 @@ func TestNotANumberOfACounter(t *testing.T) {
 }
 
 func TestGoogleMemory(t *testing.T) {
-	c, err := sniff([]byte(`{"context":{},"benchmarks":[{"name":"a","real_time":1,"time_unit":"s","allocs_per_iter":3,"max_bytes_used":512}]}`), "x", noSideFiles)
+	r, err := parseOne(`{"context":{},"benchmarks":[{"name":"a","real_time":1,"time_unit":"s","allocs_per_iter":3,"max_bytes_used":512}]}`, "x", noSideFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"a [s] 1 1", "a:allocs_per_iter [] 1 3 exact", "a:max_bytes_used [B] 1 512 exact"}, brief(c.parsed)); d != "" {
+	if d := cmp.Diff([]string{"a [s] 1 1", "a:allocs_per_iter [] 1 3 exact", "a:max_bytes_used [B] 1 512 exact"}, brief(r)); d != "" {
 		t.Error(d)
 	}
 }
@@ -432,13 +445,13 @@ func TestGoogleAggregatesOnly(t *testing.T) {
 		"repetitions too": {made + "," + one, []string{"a [s] 1 0.007"}, 0},
 		"an older name":   {`{"name":"b_median","aggregate_name":"median","real_time":4,"time_unit":"s"}`, []string{"b [s] 1 4"}, 1},
 	} {
-		got, err := sniff([]byte(`{"context":{},"benchmarks":[`+c.rows+`]}`), "x", noSideFiles)
+		got, err := parseOne(`{"context":{},"benchmarks":[`+c.rows+`]}`, "x", noSideFiles)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if d := cmp.Diff(c.want, brief(got.parsed)); d != "" || len(got.parsed.notes) != c.notes {
-			t.Errorf("%s: %v\n%s", name, got.parsed.notes, d)
+		if d := cmp.Diff(c.want, brief(got)); d != "" || len(got.Warnings) != c.notes {
+			t.Errorf("%s: %v\n%s", name, got.Warnings, d)
 		}
 	}
 }
@@ -446,13 +459,13 @@ func TestGoogleAggregatesOnly(t *testing.T) {
 // TestHyperfineNames: a name given for all commands is told apart by the
 // parameters, whose order may be another on the other side.
 func TestHyperfineNames(t *testing.T) {
-	c, err := sniff([]byte(`{"results":[{"command":"prog","parameters":{"n":"20","mode":"fast"},"times":[1]},{"command":"prog","parameters":{"n":30,"mode":"slow"},"times":[2]},
-		{"command":"sleep 0.1","parameters":{"t":"0.1"},"times":[3]},{"command":"same","times":[4]},{"command":"same","times":[5]},{"times":[6]}]}`), "x", noSideFiles)
+	r, err := parseOne(`{"results":[{"command":"prog","parameters":{"n":"20","mode":"fast"},"times":[1]},{"command":"prog","parameters":{"n":30,"mode":"slow"},"times":[2]},
+		{"command":"sleep 0.1","parameters":{"t":"0.1"},"times":[3]},{"command":"same","times":[4]},{"command":"same","times":[5]},{"times":[6]}]}`, "x", noSideFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"prog mode=fast n=20 [s] 1 1", "prog mode=slow n=30 [s] 1 2", "sleep 0.1 [s] 1 3", "same [s] 1 4", "same#2 [s] 1 5", "command 6 [s] 1 6"}
-	if d := cmp.Diff(want, brief(c.parsed)); d != "" {
+	if d := cmp.Diff(want, brief(r)); d != "" {
 		t.Error(d)
 	}
 }
@@ -463,7 +476,7 @@ func TestDirections(t *testing.T) {
 		"items_per_second": true, "B/s": true, "hit_rate": true, "speedup": true, "GFLOPS": true, "dropout_items_per_second": true, "achieved_occupancy": true,
 		"cache_miss_rate": false, "error_rate": false, "bank_conflict_rate": false, "allocs": false, "B/op": false,
 	} {
-		if higherUnit(name) != want {
+		if guessDirection(name) == higherBetter != want {
 			t.Errorf("%s: more is better %v, want %v", name, !want, want)
 		}
 	}

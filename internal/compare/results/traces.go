@@ -193,7 +193,7 @@ func FromIndexes(xs []*analyze.Index, a *analyze.Analysis) (*compare.Result, err
 		if dir := pageableOf(name); blind[dir] > 0 {
 			continue // traceBlind warns of it
 		}
-		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true}, Sites: topSites(counts, name)}
+		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: compare.CounterUnit(name), Exact: true}, Sites: topSites(counts, name)}
 		for _, c := range counts {
 			m.Runs = append(m.Runs, c.steps[name])
 		}
@@ -223,13 +223,6 @@ func traceBlind(r *compare.Result, blind map[string]int) {
 			})
 		}
 	}
-}
-
-func counterUnit(name string) string {
-	if strings.HasPrefix(name, "bytes_") {
-		return "B"
-	}
-	return "count"
 }
 
 // traceResult returns the traces' environment and step times for a comparison. format is trace (counts per step) or
@@ -280,12 +273,12 @@ func traceResult(a *analyze.Analysis, format string) *compare.Result {
 // FromAnalysis returns the step times and counters of an analysis without its trace. A counter is the total of all
 // steps divided by the number of steps, so it need not be a whole number; FromIndexes instead counts each step. The
 // call sites come from the findings.
-func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
+func FromAnalysis(a *analyze.Analysis) *compare.Result {
 	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
 	add := func(name string, total float64) {
 		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true},
+			Metric: compare.Metric{Name: name, Unit: compare.CounterUnit(name), Exact: true},
 			Runs:   [][]float64{{total / steps}}, Sites: findingSites(a, name),
 		})
 	}
@@ -312,7 +305,7 @@ func FromAnalysis(a *analyze.Analysis) (*compare.Result, error) {
 	add("copies_d2d", float64(a.Copies["d2d"].Count+a.Copies["p2p"].Count))
 	add("bytes_d2d", float64(a.Copies["d2d"].Bytes+a.Copies["p2p"].Bytes))
 	traceBlind(r, blind)
-	return r, nil
+	return r
 }
 
 // itemReads returns the number of single values read per step, as the finding of the rule about item() states it.

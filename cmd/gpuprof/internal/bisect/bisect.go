@@ -37,7 +37,7 @@ type Cmd struct {
 	Show       bool          `help:"Print the search that is kept; measures nothing."`
 	Explain    bool          `help:"Print the probability of every commit too."`
 	Plan       bool          `help:"Measure GOOD against BAD, print how many builds, quartets of processes and how much time the search is expected to take, and stop; --resume goes on."`
-	Seed       uint64        `default:"1" placeholder:"N" help:"Seed of the order of processes and of the bootstrap (1)."`
+	Seed       uint64        `default:"1" placeholder:"N" help:"Seed of the order of processes (1)."`
 	Format     string        `default:"table" formats:"bisect" placeholder:"FORMAT" help:"Format to print: ${bisectFormats}."`
 	Output     []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${bisectFiles}; may be repeated."`
 	Force      bool          `help:"Replace files that gpuprof did not write."`

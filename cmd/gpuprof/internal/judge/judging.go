@@ -22,7 +22,7 @@ type Flags struct {
 	AllowMismatch []string   `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
 	SessionSpread *cli.Share `placeholder:"PERCENT" help:"Spread assumed between sessions if it cannot be estimated (1%)."`
 	Store         string     `complete:"file" placeholder:"STORE" help:"History whose sessions show the spread between sessions; without it GPUPROF_STORE names it, else the spread is assumed."`
-	Seed          uint64     `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
+	Seed          uint64     `default:"1" placeholder:"N" help:"Seed of the order of processes (1)."`
 	Format        string     `default:"table" formats:"comparison" placeholder:"FORMAT" help:"Format to print: ${comparisonFormats}; bench is for benchstat -col /side."`
 	Output        []string   `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${comparisonFiles} (.xml is JUnit); may be repeated."`
 	Force         bool       `help:"Replace files that gpuprof did not write."`
