@@ -141,16 +141,16 @@ func (j job) gate(seed uint64) (*compare.Comparison, error) {
 	o.Resamples = resamples
 	g := compare.NewGate(o)
 	later := func(open []string) []compare.Block {
-		open = append(open, g.Faster()...)
+		open = append(open, g.Unconfirmed()...)
 		return j.m.stage(min(g.Useful(), j.timeFor), j.effects, open, rng)
 	}
 	first := cmp.Or(j.first, compare.Stage1Blocks)
 	c, err := g.Stage1(j.m.stage(first, j.effects, nil, rng))
-	if err != nil || len(g.Escalated()) == 0 {
+	if err != nil || len(g.Escalated())+len(g.Unconfirmed()) == 0 {
 		return c, err
 	}
 	c, err = g.Stage2(later(g.Escalated()))
-	if err != nil || len(g.Doubtful()) == 0 {
+	if err != nil || len(g.Doubtful())+len(g.Unconfirmed()) == 0 {
 		return c, err
 	}
 	return g.Stage3(later(g.Doubtful()))
