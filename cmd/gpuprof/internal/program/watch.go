@@ -105,7 +105,7 @@ func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err 
 	state, gone := record.ReadHook(w.dir), record.Gone(w.dir)
 	var b strings.Builder
 	answer := record.AnswerLive(w.shown, live, &state, gone)
-	if r, err := record.ReadResult(w.dir); err == nil && gone {
+	if r, err := record.ReadResult(w.dir); err == nil && gone && len(live) == 0 {
 		answer = r.AnswerIn(w.shown)
 	}
 	if err := w.opening(&b, answer); err != nil {
