@@ -82,7 +82,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		return nil, nil, err
 	}
 	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
-		return comparison.WithFirst(m.NoTimeFor(left)), counted, nil
+		return comparison.WithBudget(m.NoTimeFor(left)), counted, nil
 	}
 	for _, more := range []struct {
 		open  func() []string
@@ -101,7 +101,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		}
 		n := m.stageBlocks(g.Useful(), g.StagesLeft())
 		if n < compare.MinRuns {
-			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
+			comparison = comparison.WithBudget(m.NoTimeFor(compare.MinRuns))
 			break
 		}
 		m.App.Note(why, gpuprof.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
