@@ -115,8 +115,8 @@ func TestABarAndItsChartsHaveOneTone(t *testing.T) {
 	}
 }
 
-// TestPartsOfABarDiffer: neighbours in the bar of a host thread, or of a recording that is mostly start-up, have different
-// tones, and none of them is the tone of the rest.
+// TestPartsOfABarDiffer: neighbours in the bar of a host thread, or of a recording that is mostly start-up, have
+// different tones, and none of them is the tone of the rest.
 func TestPartsOfABarDiffer(t *testing.T) {
 	for _, names := range [][]string{
 		{"operators", "data loader", "outside, blocked", "outside, on CPU", "outside, waiting for a CPU"}, {"blocked", "on CPU", "waiting for a CPU"},

@@ -206,8 +206,8 @@ func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning
 	return &out
 }
 
-// WithBudget returns a copy of the comparison in which next, the budget that suffices, is the first next step. It replaces
-// the steps that ask for more time without naming how much.
+// WithBudget returns a copy of the comparison in which next, the budget that suffices, is the first next step. It
+// replaces the steps that ask for more time without naming how much.
 func (c *Comparison) WithBudget(next string) *Comparison {
 	out := *c
 	out.Next = []string{next}

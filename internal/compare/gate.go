@@ -249,8 +249,9 @@ func (e *entry) isScattered() bool {
 }
 
 // Stage2 decides on the escalated metrics from fresh blocks, confirms improvements of stage 1, and returns the
-// comparison of both stages. Other verdicts of stage 1 stay, but counter changes and failures that appear only in stage 2 count too. The comparison is final if
-// no metric is doubtful; doubtful metrics are inconclusive in it until Stage3 has judged fresh blocks.
+// comparison of both stages. Other verdicts of stage 1 stay, but counter changes and failures that appear only in stage
+// 2 count too. The comparison is final if no metric is doubtful; doubtful metrics are inconclusive in it until Stage3
+// has judged fresh blocks.
 func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1").WithFix("judge the first blocks first")

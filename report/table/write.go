@@ -62,8 +62,8 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, the texts that do
-// not fit the title's line are left out, and then the picture. The returned block counts these texts.
+// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, the texts that
+// do not fit the title's line are left out, and then the picture. The returned block counts these texts.
 func (p *printer) writeHead(pg *page.Page) *block {
 	a, left := pg.Opening(), &block{noun: "fact"}
 	title, meta := pg.Head()
