@@ -107,6 +107,8 @@ func (r *Run) action() *Action {
 	switch {
 	case f.Knob != "" && f.Command != "":
 		return &Action{Text: fmt.Sprintf("Set %s from %s to %s, and measure both:", f.Knob, f.From, f.To), Command: f.Command}
+	case f.Rule == RuleNoise && f.PyTorch != "": // the measurement is to change, not the program
+		return &Action{Text: AsSentence(f.PyTorch), Command: f.Command}
 	case f.PyTorch != "":
 		return &Action{Text: "Change: " + f.PyTorch, Command: f.Command}
 	}

@@ -115,6 +115,27 @@ func TestABarAndItsChartsHaveOneTone(t *testing.T) {
 	}
 }
 
+// TestPartsOfABarDiffer: neighbours in the bar of a host thread, or of a recording that is mostly start-up, have
+// different tones, and none of them is the tone of the rest.
+func TestPartsOfABarDiffer(t *testing.T) {
+	for _, names := range [][]string{
+		{"operators", "data loader", "outside, blocked", "outside, on CPU", "outside, waiting for a CPU"}, {"blocked", "on CPU", "waiting for a CPU"},
+		{"start-up", "compilation", "graph capture"},
+	} {
+		var parts []figure.BarPart
+		for _, name := range names {
+			parts = append(parts, figure.BarPart{Name: name, Share: 1 / float64(len(names)), Place: -1})
+		}
+		seen := map[figure.Tone]string{figure.Rest: "the rest"}
+		for i, e := range figure.Divided("", parts).Legend {
+			if other := seen[e.Tone]; other != "" {
+				t.Errorf("%s and %s are both %s", names[i], other, e.Tone)
+			}
+			seen[e.Tone] = names[i]
+		}
+	}
+}
+
 // TestAVerdictHasOneToneInCharts: a row of a chart that ends in a verdict is painted as the verdict's badge is.
 func TestAVerdictHasOneToneInCharts(t *testing.T) {
 	words := toned{}

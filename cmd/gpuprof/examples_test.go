@@ -45,7 +45,7 @@ func helpExamples(t *testing.T) []string {
 		}
 		n := len(out)
 		for line := range strings.Lines(verb.Detail) {
-			if rest, ok := strings.CutPrefix(line, "    gpuprof "); ok {
+			if rest, ok := strings.CutPrefix(line, "    gpuprof "); ok && !strings.Contains(rest, " -- ") && rest != "doctor --bench\n" { // a script test runs programs, and a GPU is not there
 				out = append(out, strings.TrimSpace(rest))
 			}
 		}
@@ -54,6 +54,29 @@ func helpExamples(t *testing.T) []string {
 		}
 	}
 	return out
+}
+
+// The help of a verb has the command that the first screen proposes for it, and its form in a usage line.
+func TestHelpBeginsWithTheJobs(t *testing.T) {
+	t.Parallel()
+	printed := func(args ...string) string {
+		var out bytes.Buffer
+		gpuprofRan(t, &out, io.Discard, args...)
+		return out.String()
+	}
+	jobs := regexp.MustCompile(`(?m)gpuprof (\w+) .*-.*$`).FindAllStringSubmatch(printed(), 5)
+	if len(jobs) != 5 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	for _, job := range jobs {
+		help := printed("help", job[1])
+		if !strings.Contains(help, "\n    "+job[0]) {
+			t.Errorf("gpuprof help %s has no example %q:\n%s", job[1], job[0], help)
+		}
+		if strings.Contains(job[0], " -- ") && !regexp.MustCompile(`(?m)^(Usage:)? +gpuprof `+job[1]+` .*-- CMD ARG`).MatchString(help) {
+			t.Errorf("gpuprof help %s has no usage with -- CMD:\n%s", job[1], help)
+		}
+	}
 }
 
 func TestHelpExamples(t *testing.T) {

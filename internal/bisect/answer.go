@@ -21,7 +21,8 @@ func (s *Search) Answer() gpuprof.Answer {
 		return s.foundAnswer()
 	case Undecided:
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: s.bar(),
-			Sentence: s.where() + "It is not decided " + cmp.Or(o.Why, "whether BAD is worse than GOOD") + "."}
+			Sentence: s.where() + "It is not decided " + cmp.Or(o.Why, "whether BAD is worse than GOOD") + ".",
+			Action:   &gpuprof.Action{Text: "Search again with a larger --budget or an older GOOD, while nothing else runs on the machine."}}
 	case Nothing:
 		return gpuprof.Answer{Verdict: "nothing to find", Tone: gpuprof.ToneUnsure, Bar: s.bar(),
 			Sentence: s.where() + cmp.Or(o.Why, "BAD is not found to be worse than GOOD") + "."}

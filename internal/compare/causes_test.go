@@ -240,7 +240,7 @@ func TestBudgets(t *testing.T) {
 	if err != nil || with.ExitCode != 1 || with.Verdict != compare.Regressed {
 		t.Errorf("a budget beside a comparison: %v, %+v", err, with)
 	}
-	if g.ExitCode != 0 || g.Verdict != compare.Pass || len(g.Budgets) > 0 || len(g.WithFirst("x").Next) != len(g.Next)+1 {
+	if g.ExitCode != 0 || g.Verdict != compare.Pass || len(g.Budgets) > 0 || len(g.WithBudget("x").Next) != len(g.Next)+1 {
 		t.Errorf("the comparison itself changed: %+v", g)
 	}
 }

@@ -20,6 +20,7 @@ package compare
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -205,10 +206,16 @@ func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning
 	return &out
 }
 
-// WithFirst returns a copy of the comparison in which next is the first next step.
-func (c *Comparison) WithFirst(next string) *Comparison {
+// WithBudget returns a copy of the comparison in which next, the budget that suffices, is the first next step. It
+// replaces the steps that ask for more time without naming how much.
+func (c *Comparison) WithBudget(next string) *Comparison {
 	out := *c
-	out.Next = append([]string{next}, c.Next...)
+	out.Next = []string{next}
+	for _, step := range c.Next {
+		if !strings.HasPrefix(step, moreTime) {
+			out.Next = append(out.Next, step)
+		}
+	}
 	return &out
 }
 

@@ -87,6 +87,9 @@ func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*en
 		stage := g.last.stages
 		if !(adjusted <= alpha) {
 			first.passUnconfirmed(fmt.Sprintf("faster in stage %d, but stage %d did not find it again, so that is not confirmed", stage, stage+1))
+			if !math.IsNaN(adjusted) {
+				first.result.PBetterAdjusted = gpuprof.Number(adjusted) // the later evidence counts
+			}
 			continue
 		}
 		second := now[first.Name]

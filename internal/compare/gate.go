@@ -55,7 +55,8 @@ func Rerun(b Block) (again bool, why string) {
 // the threshold, a third stage like the second must confirm a slowdown.
 //
 // Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
-// needs too. No stage is measured for an improvement alone; an unconfirmed one is Same, with a reason.
+// needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
+// (Unconfirmed); an unconfirmed one is Same, with a reason.
 //
 // If a result names its Total, only the Total is judged, so that twenty stages do not raise a false alarm by
 // chance. Its other measured metrics explain it, except those measured under load and those that the options name.
@@ -63,8 +64,8 @@ func Rerun(b Block) (again bool, why string) {
 //
 //	g := compare.NewGate(o)
 //	c, err := g.Stage1(blocks)
-//	if err == nil && len(g.Escalated()) > 0 { c, err = g.Stage2(more) }
-//	if err == nil && len(g.Doubtful()) > 0 { c, err = g.Stage3(still) }
+//	if err == nil && len(g.Escalated())+len(g.Unconfirmed()) > 0 { c, err = g.Stage2(more) }
+//	if err == nil && len(g.Doubtful())+len(g.Unconfirmed()) > 0 { c, err = g.Stage3(still) }
 type Gate struct {
 	o         Options
 	last      *bench
@@ -83,6 +84,9 @@ func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 
 // Escalated names the metrics that stage 2 must decide.
 func (g *Gate) Escalated() []string { return metricNames(g.up) }
+
+// Unconfirmed names the metrics that passed the last stage, that it found faster, and that the next stage may confirm.
+func (g *Gate) Unconfirmed() []string { return metricNames(g.faster) }
 
 func metricNames(es []*entry) []string {
 	out := make([]string, len(es))
@@ -120,18 +124,26 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 }
 
 // Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with
-// the power of the minimum detectable effect, under the noise of the previous stage.
+// the power of the minimum detectable effect, under the noise of the previous stage. If no metric is open, the blocks
+// find an improvement of that size.
 func (g *Gate) Useful() int {
-	open := g.up
-	if len(g.doubt) > 0 {
-		open = g.doubt
-	}
+	open := g.pending()
 	need := 0.0
 	for _, e := range open {
 		delta, limit := e.limits()
 		need = max(need, usefulBlocks(e.noise, delta, limit, len(open)))
 	}
 	return int(min(need, mostBlocks))
+}
+
+// pending returns the metrics that the next stage must decide, or else the improvements that it may confirm.
+func (g *Gate) pending() []*entry {
+	for _, open := range [][]*entry{g.doubt, g.up} {
+		if len(open) > 0 {
+			return open
+		}
+	}
+	return g.faster
 }
 
 // layBlocks prepares the blocks of one stage with the metrics that keep selects.
@@ -220,7 +232,7 @@ func (e *entry) excludeFromJudgement() {
 
 // StagesLeft returns how many stages share the remaining time: two if stage 3 would have to confirm stage 2.
 func (g *Gate) StagesLeft() int {
-	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).isScattered) {
+	if g.last.stages == 1 && slices.ContainsFunc(g.pending(), (*entry).isScattered) {
 		return 2
 	}
 	return 1
@@ -232,9 +244,10 @@ func (e *entry) isScattered() bool {
 	return e.noise.Spread > limit
 }
 
-// Stage2 decides on the escalated metrics from fresh blocks and returns the comparison of both stages. Verdicts of
-// stage 1 stay, but counter changes and failures that appear only in stage 2 count too. The comparison is final if
-// no metric is doubtful; doubtful metrics are inconclusive in it until Stage3 has judged fresh blocks.
+// Stage2 decides on the escalated metrics from fresh blocks, confirms improvements of stage 1, and returns the
+// comparison of both stages. Other verdicts of stage 1 stay, but counter changes and failures that appear only in stage
+// 2 count too. The comparison is final if no metric is doubtful; doubtful metrics are inconclusive in it until Stage3
+// has judged fresh blocks.
 func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1").WithFix("judge the first blocks first")
@@ -243,12 +256,12 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.faster = nil
+	g.up, g.faster = nil, nil
 	for _, e := range slices.Concat(family, again) {
 		switch {
 		case !e.isScattered():
 		case e.result.Verdict == Improved:
-			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
 			g.faster = append(g.faster, e)
 		case e.result.Verdict == Regressed:
 			e.result.Verdict = Inconclusive
@@ -262,15 +275,17 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 // Doubtful names the metrics that stage 3 must decide.
 func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
-// Stage3 decides on the doubtful metrics: a metric that it does not find slower again is inconclusive.
+// Stage3 decides on the doubtful metrics and confirms improvements of stage 2. A doubtful metric that it does not find
+// slower again is inconclusive.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
-	if len(g.doubt) == 0 {
+	if len(g.doubt)+len(g.faster) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 was asked for, and no metric is doubtful").WithFix("take the comparison of the stage before")
 	}
 	b, family, _, err := g.next(blocks, g.doubt)
 	if err != nil {
 		return nil, err
 	}
+	g.doubt, g.faster = nil, nil // no stage follows
 	for _, e := range family {
 		if v := e.result.Verdict; v == Same || v == Improved {
 			e.result.Verdict = Inconclusive

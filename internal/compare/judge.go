@@ -336,7 +336,7 @@ func escalateEntries(tested []*entry) (up, faster []*entry) {
 			e.result.Escalated = true
 			up = append(up, e)
 		case mirrored[i] <= alpha:
-			e.passUnconfirmed("faster in stage 1, but not confirmed: an improvement must be found again, and a gate measures no fresh blocks for an improvement alone")
+			e.passUnconfirmed("faster in stage 1, but not confirmed: an improvement must be found again in fresh blocks")
 			faster = append(faster, e)
 		default:
 			e.result.Verdict = Same

@@ -12,6 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
+// moreTime begins the next steps that ask for a larger budget.
+const moreTime = "give the gate more time (--budget)"
+
 // next lists the steps that could settle an inconclusive verdict, the most important first.
 func (b *bench) next() []string {
 	by := map[blame][]*entry{}
@@ -67,7 +70,7 @@ func (b *bench) next() []string {
 		return fmt.Sprintf("find out why %s differs from run to run; an exact counter should not", listNames(es))
 	})
 	say(blameStage2, func(es []*entry) string {
-		return fmt.Sprintf("give the gate more time (--budget): %s needs at least %d more blocks%s", listNames(es), MinRuns, b.durationText(MinRuns))
+		return fmt.Sprintf(moreTime+": %s needs at least %d more blocks%s", listNames(es), MinRuns, b.durationText(MinRuns))
 	})
 	say(blameModes, func(es []*entry) string {
 		return fmt.Sprintf("find out what decides between the two modes of %s (placement in memory, the core or clock that a process gets), and fix it on both sides", listNames(es))
@@ -92,7 +95,7 @@ func (b *bench) suggestSteadier(open []*entry) []string {
 
 func (b *bench) moreProcesses() string {
 	if b.kind == kindGate {
-		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
+		return fmt.Sprintf(moreTime+", so that all %d blocks are measured", MinRuns)
 	}
 	switch b.new.Tool {
 	case "gpuprof":

@@ -81,8 +81,8 @@ func kinds() []kind {
 		// 1.2.0: workload, preset and device. 1.3.0: checks in virtual time.
 		{Check, "1.4.0", "a check", "gpuprof run --check", "what gpuprof run --check --format json prints", "which gpuprof report takes"},
 		{Noise, "1.2.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
-		// 1.2.0: warnings, each with its fix (formerly notes).
-		{Recording, "1.4.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
+		// 1.2.0: warnings, each with its fix (formerly notes). 1.5.0: answer.
+		{Recording, "1.5.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
 		// 1.2.0: least reserved memory under other settings, which of the values are exact, ends of steps. 1.3.0: answer.

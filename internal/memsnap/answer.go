@@ -75,7 +75,7 @@ func (d *Device) unjudgedText() string {
 		case 1:
 			seen = "the snapshot has one step"
 		}
-		limits = append(limits, fmt.Sprintf("%s: growth from step to step shows from %d on", seen, leastSteps+1))
+		limits = append(limits, fmt.Sprintf("%s: a leak shows in %d steps or more", seen, leastSteps+1))
 		if len(d.Steps) == 0 && d.Rise >= trifleBytes && float64(d.Rise) >= highPart*float64(d.Peak.Requested) {
 			limits = append(limits, fmt.Sprintf("tensors hold %s more at its end than at its beginning", gpuprof.FormatBytes(float64(d.Rise))))
 		}

@@ -3,7 +3,9 @@ package record
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -38,6 +40,52 @@ func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 		{Name: "busy", Value: d.Busy * over}, {Name: "waits for launches", Value: d.Starved * over},
 		{Name: "idle, other", Value: max(1-d.Busy-d.Starved, 0) * over}})
 	return a
+}
+
+// Answer states how the program ended and what was recorded of it. It judges no time: gpuprof analyze does.
+func (r *Result) Answer() gpuprof.Answer {
+	a := gpuprof.Answer{Verdict: "recorded", Tone: gpuprof.TonePlain, Sentence: r.EndText()}
+	switch {
+	case len(r.Traces) > 0:
+		a.Sentence += ", and left " + gpuprof.Plural(len(r.Traces), "recording")
+		a.Action = &gpuprof.Action{Text: "Give the folder of this file to gpuprof analyze."}
+	case len(r.Warnings) > 0:
+		a.Verdict, a.Tone = "not recorded", gpuprof.ToneUnsure
+		a.Sentence += ": " + r.Warnings[0].Text
+		a.Action = gpuprof.FixAction(r.Warnings[0].Fix)
+	default:
+		a.Verdict, a.Tone = "not recorded", gpuprof.ToneUnsure
+		a.Sentence += ", and nothing of it was recorded"
+	}
+	if r.ExitCode != 0 && !r.Stopped {
+		a.Verdict, a.Tone = "program failed", gpuprof.ToneBad
+	}
+	a.Sentence = strings.TrimSuffix(a.Sentence, ".") + "." // it begins with a name, which keeps its spelling
+	return a
+}
+
+// AnswerIn is the answer with the command that analyzes the folder of the recording, as the user named it.
+func (r *Result) AnswerIn(dir string) gpuprof.Answer {
+	a := r.Answer()
+	if len(r.Traces) > 0 {
+		a.Action = &gpuprof.Action{Text: "Analyze the recording:", Command: "gpuprof analyze " + gpuprof.ShellWord(dir)}
+	}
+	return a
+}
+
+// EndText states how the program ended and after how long: "train.py ended with exit code 0 after 12.3 s".
+func (r *Result) EndText() string {
+	name, how := "the program", fmt.Sprintf("ended with exit code %d", r.ExitCode)
+	if len(r.Command) > 0 {
+		name = filepath.Base(r.Command[0])
+	}
+	switch {
+	case r.Stopped:
+		how = "was ended because its steps are recorded (--stop-after)"
+	case r.Signal != "":
+		how = fmt.Sprintf("was ended by a signal (%s)", r.Signal)
+	}
+	return fmt.Sprintf("%s %s after %s", name, how, gpuprof.FormatSeconds(r.WallS))
 }
 
 // mostStarved returns the device that waited longest for launches and its process, or the first process and nil.

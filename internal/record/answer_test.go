@@ -39,3 +39,48 @@ func TestAnswerLive(t *testing.T) {
 		}
 	}
 }
+
+// What a program left says how it ended, and why nothing was recorded; a program that failed is named first.
+func TestAnswerOfARecording(t *testing.T) {
+	of := func(change func(*Result)) *Result {
+		r := &Result{Command: []string{"/usr/bin/python3", "train.py"}, WallS: 12.3}
+		change(r)
+		return r
+	}
+	none := []gpuprof.Warning{{Code: "no-python", Text: "this is no Python program", Fix: "record it with --cuda"}}
+	for name, c := range map[string]struct {
+		of               *Result
+		verdict          string
+		tone             gpuprof.Tone
+		sentence, action string
+	}{
+		"recorded": {of(func(r *Result) { r.Traces = []string{"a", "b"}; r.Warnings = none }), "recorded", gpuprof.TonePlain,
+			"python3 ended with exit code 0 after 12.3 s, and left 2 recordings.", "Give the folder of this file to gpuprof analyze."},
+		"no recorder": {of(func(r *Result) { r.Warnings = none }), "not recorded", gpuprof.ToneUnsure,
+			"python3 ended with exit code 0 after 12.3 s: this is no Python program.", "Record it with --cuda."},
+		"no reason": {of(func(*Result) {}), "not recorded", gpuprof.ToneUnsure,
+			"python3 ended with exit code 0 after 12.3 s, and nothing of it was recorded.", ""},
+		"failed": {of(func(r *Result) { r.ExitCode = 3 }), "program failed", gpuprof.ToneBad,
+			"python3 ended with exit code 3 after 12.3 s, and nothing of it was recorded.", ""},
+		"signal": {of(func(r *Result) { r.ExitCode, r.Signal = 137, "killed"; r.Traces = []string{"a"} }), "program failed", gpuprof.ToneBad,
+			"python3 was ended by a signal (killed) after 12.3 s, and left 1 recording.", "Give the folder of this file to gpuprof analyze."},
+		"stopped": {of(func(r *Result) { r.ExitCode, r.Stopped = 143, true; r.Traces = []string{"a"} }), "recorded", gpuprof.TonePlain,
+			"python3 was ended because its steps are recorded (--stop-after) after 12.3 s, and left 1 recording.", "Give the folder of this file to gpuprof analyze."},
+	} {
+		a, action := c.of.Answer(), ""
+		if a.Action != nil {
+			action = a.Action.Text
+		}
+		if a.Verdict != c.verdict || a.Tone != c.tone || a.Sentence != c.sentence || action != c.action {
+			t.Errorf("%s: [%s] %s %q, action %q", name, a.Verdict, a.Tone, a.Sentence, action)
+		}
+	}
+}
+
+// A proposed command is one line, so an argument of several lines is a placeholder in it.
+func TestStoredCommandIsOneLine(t *testing.T) {
+	r := newResult(&Options{Args: []string{"python", "-c", "import time\ntime.sleep(1)", "a b"}})
+	if got := strings.Join(r.Command, "|"); got != "python|-c|YOUR CODE|a b" {
+		t.Errorf("the command is %q", got)
+	}
+}

@@ -261,5 +261,5 @@ func Gone(dir string) bool {
 			return false
 		}
 	}
-	return len(h.Processes) > 0 || there("telemetry.json")
+	return len(h.Processes) > 0 || there(ResultFile)
 }

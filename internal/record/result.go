@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Result is the measurement of an ended program, stored as telemetry.json.
@@ -48,6 +49,23 @@ const (
 	ByCUDA = "cuda"
 )
 
+// ResultFile is the name of the file in the folder of a recording that holds its Result.
+const ResultFile = "telemetry.json"
+
+// ReadResult reads the result in the folder of an ended recording.
+func ReadResult(dir string) (*Result, error) {
+	path := filepath.Join(dir, ResultFile)
+	text, err := outside.ReadFound(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	if err := document.Decode(text, path, r, document.Recording); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
 // Stored returns the result for telemetry.json, with paths relative to dir, so that the folder can be moved.
 func (r *Result) Stored(dir string) *Result {
 	out := *r
@@ -65,6 +83,18 @@ func (r *Result) Stored(dir string) *Result {
 		out.Warnings[i] = gpuprof.Warning{Code: w.Code, Text: here(w.Text), Fix: here(w.Fix)}
 	}
 	return &out
+}
+
+// storedCommand returns a command with masked secrets. A placeholder replaces an argument of several lines: a proposed
+// command, which is one line, could not repeat it.
+func storedCommand(args []string) []string {
+	out := document.MaskCommand(args)
+	for i, word := range out {
+		if strings.ContainsAny(word, "\r\n") {
+			out[i] = "YOUR CODE"
+		}
+	}
+	return out
 }
 
 // warn adds a warning; fix is empty if there is no remedy.

@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func newResult(o *Options) *Result {
-	return &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+	return &Result{Head: document.NewHead(document.Recording, o.Tool), Command: storedCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 }
 
 // SoFar returns the result of a running program from the hook's events so far.

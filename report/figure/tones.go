@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -36,10 +37,24 @@ func toneOf(i int) Tone {
 	return Tone(fmt.Sprintf("t%d", i))
 }
 
-// partTone returns the tone of a part of GPU time or memory by name, for answers and charts alike. A stage's tone
-// follows from its place in the step instead (view.Tones).
+// hostTones are the tones of the parts of a host thread's time, and of the phases of a recording.
+func hostTones() map[string]Tone {
+	return map[string]Tone{
+		analyze.HostOperators: toneOf(0), analyze.HostLoader: Starved, analyze.HostSync: toneOf(6), analyze.HostOnCPU: toneOf(5),
+		analyze.HostBlocked: Queued, analyze.HostBlockedDelay: Queued, analyze.HostLock: toneOf(8), analyze.HostOutside: toneOf(7),
+		analyze.PhaseStartUp: toneOf(1), analyze.PhaseCompile: toneOf(4), analyze.PhaseCapture: toneOf(9),
+	}
+}
+
+// partTone returns the tone of a part of GPU time, host time or memory by name, for answers and charts alike. A stage's
+// tone follows from its place in the step instead (view.Tones).
 func partTone(name string) Tone {
-	name = partKey(name)
+	for _, full := range []string{name, "outside, " + name} { // a program without operators has the short name
+		if tone, ok := hostTones()[full]; ok {
+			return tone
+		}
+	}
+	name = partKey(strings.TrimPrefix(name, "outside, "))
 	switch {
 	case name == "starved", name == "does_nothing", name == "waits_for_launches":
 		return Starved

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"html/template"
 
 	"github.com/gpuprof/gpuprof"
@@ -17,7 +18,7 @@ type answerView struct {
 }
 
 func answerOf(a gpuprof.Answer) answerView {
-	badge := badgeView{toneOf(page.ToneOf(a.Tone)), a.Verdict}
+	badge := badgeView{cmp.Or(toneOf(page.ToneOf(a.Tone)), "plain"), a.Verdict} // a badge without a class has the colour of unsure
 	return answerView{Badge: badge, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
 }
 

@@ -65,9 +65,38 @@ type columnView struct {
 	Class string
 }
 
-// classOf returns the CSS class of a column. A phone hides the columns that a narrow terminal drops, and those that
-// only pages have, until the reader asks for them.
-func classOf(c page.Column, words bool) string {
+// phoneColumns is the least number of columns that a phone shows, if the table has as many.
+const phoneColumns = 3
+
+// laterColumns reports the columns that a phone hides until the reader asks for them: those that a narrow terminal
+// drops, the first dropped first, and those that only pages have.
+func laterColumns(columns []page.Column) []bool {
+	later, shown := make([]bool, len(columns)), 0
+	rank := func(i int) int { // the order in which hidden columns are shown
+		if c := columns[i]; c.Wide || c.In&^page.Verbose == page.HTML {
+			return math.MaxInt
+		}
+		return columns[i].Drop
+	}
+	for i := range columns {
+		if later[i] = i > 0 && rank(i) > 1; !later[i] {
+			shown++
+		}
+	}
+	for ; shown < min(phoneColumns, len(columns)); shown++ {
+		next := -1
+		for i, hidden := range later {
+			if hidden && (next < 0 || rank(i) < rank(next)) {
+				next = i
+			}
+		}
+		later[next] = false
+	}
+	return later
+}
+
+// classOf returns the CSS class of a column, which a phone may show later.
+func classOf(c page.Column, words, later bool) string {
 	class := ""
 	switch {
 	case c.Remark:
@@ -75,7 +104,7 @@ func classOf(c page.Column, words bool) string {
 	case c.Left && !words:
 		class = "left"
 	}
-	if c.Drop > 1 || c.Wide || c.In&^page.Verbose == page.HTML {
+	if later {
 		class += " later"
 	}
 	return strings.TrimSpace(class)
@@ -246,11 +275,9 @@ func tableOf(b page.Table) *tableView {
 		words = words && c.Left
 		g.Headed = g.Headed || c.Title != ""
 	}
+	later := laterColumns(columns)
 	for i, c := range columns {
-		g.Columns = append(g.Columns, columnView{c, classOf(c, false)})
-		if i == 0 {
-			g.Columns[0].Class = strings.TrimSpace(strings.TrimSuffix(g.Columns[0].Class, "later"))
-		}
+		g.Columns = append(g.Columns, columnView{c, classOf(c, false, later[i])})
 	}
 	for _, r := range rows {
 		row := rowView{}
@@ -261,7 +288,7 @@ func tableOf(b page.Table) *tableView {
 			row.Class = "failed"
 		}
 		for i, c := range r.Cells {
-			cell := cellView{Cell: c, Class: classOf(columns[i], words)}
+			cell := cellView{Cell: c, Class: classOf(columns[i], words, later[i])}
 			if c.Unit != "" && !math.IsNaN(c.Value) && !math.IsInf(c.Value, 0) {
 				cell.Sort = strconv.FormatFloat(c.Value, 'g', 6, 64)
 			}

@@ -25,7 +25,7 @@ func hostTable(a *analyze.Analysis) Table {
 		return t
 	}
 	for _, part := range a.Host.Parts {
-		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Host.NS), Cells: []Cell{{Text: hostPartName(a, part.Name)}, nsCell(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
+		t.Rows = append(t.Rows, Row{Keep: isLarge(part.NS, a.Host.NS), Cells: []Cell{{Text: a.HostPartName(part.Name)}, nsCell(part.NS), shareOf(part.NS, a.Host.NS), {Text: hostMost(a.Host, part.Name)}}})
 	}
 	return t
 }
@@ -33,14 +33,6 @@ func hostTable(a *analyze.Analysis) Table {
 // isPlain reports whether a Python program without torch was recorded.
 func isPlain(a *analyze.Analysis) bool {
 	return a.Recording != nil && a.Recording.Program == analyze.Python
-}
-
-// hostPartName names a part of the host thread's time. In a program without operators it drops the words "outside, ".
-func hostPartName(a *analyze.Analysis, name string) string {
-	if isPlain(a) {
-		return strings.TrimPrefix(name, "outside, ")
-	}
-	return name
 }
 
 // hostMost returns the place with the most time in a part outside of operators.

@@ -168,7 +168,7 @@ func originSection(c *compare.Comparison, rows []verdict.Row) Section {
 		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
 	}
 	if len(list.Items) > 0 {
-		s.Blocks = []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.Waterfall(c) },
+		s.Blocks = []Block{Chart{ID: "waterfall", Narrow: true, Figure: func() *figure.Figure { return figure.Waterfall(c) },
 			Note: "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote}, list}
 		return s
 	}

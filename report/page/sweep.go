@@ -20,7 +20,7 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	table, explained := sweepTable(runs)
 	var load Section // the chart of the knee is above the table
 	if loads, _ := view.Loads(runs); loads != nil {
-		load = showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}})
+		load = showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Narrow: true, Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}})
 	}
 	p.Sections = []Section{
 		{Blocks: leadOf(runs)},
@@ -28,7 +28,7 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
 		{In: printed | Verbose, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
-		showIn(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
+		showIn(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
 	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
@@ -164,7 +164,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	serves := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Requests != nil })
 	if serves {
 		t.Caption += " p50 and p99 are of the latency under load; in time is the share of all requests that were answered within the limit."
-		t.Columns = append(t.Columns, Column{Title: "p50", Drop: 350}, Column{Title: "p99", Drop: 350}, Column{Title: "in time", Drop: 350})
+		t.Columns = append(t.Columns, Column{Title: "p50", Drop: 90}, Column{Title: "p99", Drop: 50}, Column{Title: "in time", Drop: 60})
 	}
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}

@@ -27,7 +27,7 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 	}
 	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Answer: c.Answer(), Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
-		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
+		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Chart{ID: "waterfall", Narrow: true, Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
 		settingChanges(c),
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},

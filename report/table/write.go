@@ -34,17 +34,13 @@ func (o Options) lineWidth() int {
 // wideAt is the width from which intervals are printed with both ends.
 const wideAt = 110
 
-// mostHead limits the head with its picture, in thirds of the lines.
-const mostHead = 2
+// mostHead limits the head with its picture, in quarters of the lines.
+const mostHead = 3
 
 // Write prints a page.
 func Write(w io.Writer, pg *page.Page, o Options) error {
 	p := &printer{o: o}
-	p.writeHead(pg, true)
-	if o.Lines > 0 && len(p.out) > mostHead*o.Lines/3 {
-		p.out = nil
-		p.writeHead(pg, false)
-	}
+	p.parts = append(p.parts, &part{blocks: []*block{p.writeHead(pg)}})
 	for _, s := range pg.Sections {
 		p.addSection(s, false)
 	}
@@ -66,29 +62,48 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// writeHead prints the answer, with its bar if picture is set, then title and meta, joined by commas and wrapped.
-func (p *printer) writeHead(pg *page.Page, picture bool) {
-	a := pg.Opening()
-	if !picture {
-		a.Bar = nil
-	}
-	p.writeAnswer(a)
+// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, the texts that
+// do not fit the title's line are left out, and then the picture. The returned block counts these texts.
+func (p *printer) writeHead(pg *page.Page) *block {
+	a, left := pg.Opening(), &block{noun: "fact"}
 	title, meta := pg.Head()
-	line, used := "", 0
-	for _, part := range append([]string{title}, meta...) {
-		n := twwidth.Width(part)
-		if used > 0 && used+2+n <= p.o.lineWidth() {
-			line, used = line+", "+part, used+2+n
+	facts := joinTexts(append([]string{title}, meta...), p.o.lineWidth())
+	print := func() {
+		p.out = nil
+		p.writeAnswer(a)
+		for _, texts := range facts {
+			p.writeHanging("", strings.Join(texts, ", "), plain, plain)
+		}
+	}
+	isLong := func() bool { return p.o.Lines > 0 && 4*len(p.out) > mostHead*p.o.Lines }
+	if print(); isLong() && len(facts) > 1 {
+		for _, texts := range facts[1:] {
+			left.left += len(texts)
+		}
+		facts = facts[:1]
+		print()
+	}
+	if isLong() {
+		a.Bar = nil
+		print()
+	}
+	return left
+}
+
+// joinTexts groups texts into lines of a width, on which they are joined by commas. A longer text is a line of its own.
+func joinTexts(texts []string, width int) (lines [][]string) {
+	used := 0
+	for _, text := range texts {
+		n := twwidth.Width(text)
+		if n == 0 {
 			continue
 		}
-		if used > 0 {
-			p.writeHanging("", line, plain, plain)
+		if used += 2 + n; lines == nil || used > width {
+			lines, used = append(lines, nil), n
 		}
-		line, used = part, n
+		lines[len(lines)-1] = append(lines[len(lines)-1], text)
 	}
-	if used > 0 {
-		p.writeHanging("", line, plain, plain)
-	}
+	return lines
 }
 
 // addSection collects the terminal's blocks of a section and its subsections.

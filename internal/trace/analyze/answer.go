@@ -13,7 +13,7 @@ import (
 // because of which findings are withheld; or not decided, if nothing could be judged.
 func (a *Analysis) Answer() gpuprof.Answer {
 	out := a.verdict()
-	out.Bar = a.stepBar()
+	out.Bar = a.bar()
 	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
@@ -236,9 +236,35 @@ func shareText(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
+// bar divides the time that the answer is about: the step of the devices, the step of the host thread without a
+// device, or the whole recording if most of it is no steady work. Communication alone says nothing of idle time.
+func (a *Analysis) bar() *gpuprof.Bar {
+	notSteady := len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleNotSteady && a.Recording != nil
+	switch {
+	case len(a.Devices) == 0:
+		return a.hostBar()
+	case notSteady && a.Recording.Kind == CommunicationOnly:
+		return nil
+	case notSteady && a.Step.Count == 0 && a.Recording.BeforeNS == 0:
+		return a.recordingBar()
+	}
+	return a.stepBar()
+}
+
+// recordingBar divides a recording without steps into its phases and the rest, which is the window of the analysis.
+func (a *Analysis) recordingBar() *gpuprof.Bar {
+	var parts []gpuprof.BarPart
+	total := 0.0
+	for _, p := range append(slices.Clone(a.Recording.Phases), Phase{Name: "the rest", NS: a.Step.NS}) {
+		parts = append(parts, gpuprof.BarPart{Name: p.Name, Value: gpuprof.Seconds(p.NS)})
+		total += gpuprof.Seconds(p.NS)
+	}
+	return gpuprof.WholeBar("recording", "s", total, parts)
+}
+
 // stepBar divides the mean step into the largest classes, the largest idle state, and the sum of the rest.
 func (a *Analysis) stepBar() *gpuprof.Bar {
-	if a.Step.NS <= 0 || len(a.Devices) == 0 {
+	if a.Step.NS <= 0 {
 		return nil
 	}
 	const mostClasses = 2
@@ -260,12 +286,39 @@ func (a *Analysis) stepBar() *gpuprof.Bar {
 	return b
 }
 
+// hostBar divides the mean step of the host thread into the parts of its account; nil without an account.
+func (a *Analysis) hostBar() *gpuprof.Bar {
+	if a.Host == nil {
+		return nil
+	}
+	var parts []gpuprof.BarPart
+	for _, p := range a.Host.Parts {
+		parts = append(parts, gpuprof.BarPart{Name: a.HostPartName(p.Name), Value: gpuprof.Seconds(p.NS)})
+	}
+	return gpuprof.WholeBar("host thread, "+a.nameWhole(), "s", gpuprof.Seconds(a.Host.NS), parts)
+}
+
+// HostPartName names a part of the host account for the reader. In a program without operators it drops "outside, ".
+func (a *Analysis) HostPartName(name string) string {
+	if a.isPlain() {
+		return strings.TrimPrefix(name, "outside, ")
+	}
+	return name
+}
+
+// NoChange is the advice of a finding if its rule has none for a kind of program.
+const NoChange = "no change is known for this kind of program"
+
 func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	if f.PyTorch == "" {
 		return nil
 	}
 	a := &gpuprof.Action{Text: "Change: " + f.PyTorch, Command: f.TryCommand()}
 	switch {
+	case f.Rule == gpuprof.RuleNotSteady || f.Rule == gpuprof.RuleTraceQuality: // the recording is to change, not the program
+		a.Text = gpuprof.AsSentence(f.PyTorch)
+	case f.PyTorch == NoChange && a.Command != "":
+		a.Text = "No change is known for this kind of program. To measure one of yours:"
 	case a.Command == "":
 	case f.ClaimNS > 0:
 		a.Text += ". Then measure:"

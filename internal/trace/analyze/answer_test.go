@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -88,6 +89,38 @@ func TestEveryRuleHasAShortCause(t *testing.T) {
 		}
 		if shortCauses()[r.ID] == "" || len(strings.Fields(short)) > 4 {
 			t.Errorf("%s: %q", r.ID, short)
+		}
+	}
+}
+
+// A recording that is mostly start-up is drawn with its phases, and one of communication alone has no bar: its idle time
+// is unknown.
+func TestAnswerDrawsWhatItSays(t *testing.T) {
+	first := gpuprof.Finding{Rule: gpuprof.RuleNotSteady, Severity: gpuprof.Note, Title: "528 ms of the 542 ms recorded are start-up"}
+	a := judged(90, first)
+	a.Step.Count, a.Recording = 0, &Recording{Kind: OnePass, Phases: []Phase{{Name: PhaseStartUp, NS: 500e6}, {Name: PhaseCompile, NS: 28e6}}}
+	b := a.Answer().Bar
+	if b == nil || b.Of != "recording" || math.Abs(b.Total-0.628) > 1e-9 || len(b.Parts) != 3 || b.Parts[0].Name != PhaseStartUp || b.Parts[2].Value != 0.1 {
+		t.Errorf("start-up: %+v", b)
+	}
+	a.Recording = &Recording{Kind: CommunicationOnly}
+	if b := a.Answer().Bar; b != nil {
+		t.Errorf("communication alone: %+v", b)
+	}
+}
+
+// Without a device the answer's sentence and bar have the parts of the host thread, in words.
+func TestAnswerWithoutADevice(t *testing.T) {
+	for program, want := range map[Program]struct{ sentence, part string }{
+		PyTorch: {"The host thread spends 80 % of the step blocked in waits, reads and sleeps outside operators.", "outside, blocked"},
+		Python:  {"The host thread spends 80 % of the step blocked in waits, reads and sleeps.", "blocked"},
+	} {
+		a := &Analysis{Recording: &Recording{Program: program}, Step: StepMean{Count: 5}, Host: &HostAccount{NS: 10e6,
+			Parts: []HostPart{{Name: HostBlocked, NS: 8e6, Share: 0.8}, {Name: HostOnCPU, NS: 2e6, Share: 0.2}}}}
+		a.findBound(nil, nil)
+		got := a.Answer()
+		if !strings.HasSuffix(got.Sentence, want.sentence) || got.Bar == nil || got.Bar.Parts[0].Name != want.part || got.Bar.Total != 0.01 {
+			t.Errorf("%s: %q, bar %+v", program, got.Sentence, got.Bar)
 		}
 	}
 }

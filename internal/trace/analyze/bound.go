@@ -124,10 +124,26 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
+// hostSentence states the largest part of the host thread's time.
 func (a *Analysis) hostSentence(whole string) string {
 	if a.Host == nil || len(a.Host.Parts) == 0 {
 		return ""
 	}
 	p := a.Host.Parts[0]
-	return fmt.Sprintf(" The host thread spends most of %s in this part: %s (%.0f %%).", whole, p.Name, 100*p.Share)
+	phrase := hostPhrases()[p.Name]
+	if strings.HasPrefix(p.Name, "outside") && !a.isPlain() { // a program without torch has no operators
+		phrase += " outside operators"
+	}
+	return fmt.Sprintf(" The host thread spends %.0f %% of %s %s.", 100*p.Share, whole, phrase)
+}
+
+// hostPhrases maps the parts of the host account to words for a sentence about the host thread.
+func hostPhrases() map[string]string {
+	return map[string]string{
+		HostOperators: "in operators", HostLoader: "in the data loader", HostOptimizer: "in the optimizer",
+		HostCommunication: "in communication", HostSync: "waiting for the device", HostOnCPU: "computing",
+		HostDelay: "waiting for a CPU", HostBlocked: "blocked in waits, reads and sleeps",
+		HostBlockedDelay: "blocked or waiting for a CPU", HostLock: "waiting for Python's global interpreter lock",
+		HostOutside: "in the program's code",
+	}
 }

@@ -24,7 +24,7 @@ const (
 // newEngineFinding makes a finding about the serving engine, with a setting of that engine as advice if known.
 func (c *ruleContext) newEngineFinding(cl claim, what string) analyze.Found {
 	f := c.newFinding(cl, what)
-	f.PyTorch, f.AnyProgram = cmp.Or(c.adviseEngine(c.rule.id), noChange), true
+	f.PyTorch, f.AnyProgram = cmp.Or(c.adviseEngine(c.rule.id), analyze.NoChange), true
 	return f
 }
 

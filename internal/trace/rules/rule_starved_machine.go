@@ -23,14 +23,17 @@ func (c *ruleContext) findStarvedMachine() []analyze.Found {
 	}
 	had := float64(a.CPUNS) / float64(a.CPUNS+a.PreemptedNS)
 	what := fmt.Sprintf("the host thread had a CPU for %.0f %% of the time in which it could run", 100*had)
-	change := "run it on a machine, or in a container, with CPUs of its own"
+	change, limits := "run it on a machine, or in a container, with CPUs of its own", "OMP_NUM_THREADS"
+	if c.x.Recording.Program == analyze.PyTorch {
+		limits = "torch.set_num_threads, num_workers"
+	}
 	switch s := c.t.Sampled; {
 	case s.ThrottledS*1e9 >= float64(a.PreemptedNS*int64(max(len(s.Recorded), 1)))/2:
 		what += ": its control group was throttled"
 		change = "raise the CPU limit of the container (cpu.max), or lower the number of threads"
 	case a.OthersNS*100 >= ownPercent*a.PreemptedNS:
 		what += ", and other threads of the program ran meanwhile"
-		change = "fewer threads and workers: no more than the program has CPUs (torch.set_num_threads, num_workers); or a machine with more of them"
+		change = "fewer threads and workers: no more than the program has CPUs (" + limits + "); or a machine with more of them"
 	default:
 		what += ": other programs had the CPUs meanwhile"
 	}
@@ -46,7 +49,7 @@ func (c *ruleContext) findStarvedMachine() []analyze.Found {
 	if w := c.t.Sampled.WaitedS; w >= 0 {
 		f.Evidence["machine_waited"] = gpuprof.FormatSeconds(w)
 	}
-	f.PyTorch = change
+	f.PyTorch, f.AnyProgram = change, true
 	f.Caveats = append(f.Caveats, "the claim is the time in which the host thread waited for a CPU after it was taken from it")
 	return []analyze.Found{f}
 }

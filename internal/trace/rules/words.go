@@ -5,9 +5,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// noChange is the advice if a rule has none for a kind of program.
-const noChange = "no change is known for this kind of program"
-
 // changeFor returns the advice of a rule in the terms of the program's framework; own is the advice for PyTorch.
 func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
@@ -21,7 +18,7 @@ func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 			return line
 		}
 	}
-	return noChange
+	return analyze.NoChange
 }
 
 type adviceTable map[string]string

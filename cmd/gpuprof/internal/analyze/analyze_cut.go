@@ -162,7 +162,7 @@ func (c *Cmd) partsFormat(f model.Format) error {
 func openTrace(ctx context.Context, path string) (*input.File, error) {
 	in, err := input.OpenFile(ctx, path)
 	if err != nil {
-		return nil, outside.Failed("reading trace "+path, err, "record one as docs/analyze.md shows", "record it again")
+		return nil, outside.Failed("reading trace "+path, err, "gpuprof run -- CMD records one", "record it again")
 	}
 	return in, nil
 }

@@ -61,9 +61,11 @@ type buildFlags struct {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return "Finds the commit between two revisions from which on a program is slower: gpuprof bisect v1.4..main --build make -- ./bench. " +
+	return "Finds the commit between two revisions from which on a program is slower. " +
 		"Every commit is built in a checkout of its own and measured in turn with GOOD, so that the machine's drift cancels; each measurement moves the probabilities of the commits, and the commit that is named was measured against its parent. " +
 		"Exits 0 where a commit was named, 3 where BAD is not slower, or could not be decided, or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + cli.Examples(
+		"gpuprof bisect v1.4..main -- python train.py",
+		"gpuprof bisect v1.4..main --build make -- ./bench",
 		"gpuprof bisect --show --state search.json",
 	)
 }

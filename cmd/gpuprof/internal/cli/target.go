@@ -90,7 +90,11 @@ func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	names := a.WorkloadNames()
 	valid := strings.Join(names, ", ")
 	if name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
+		own := "run by gpuprof run -- CMD"
+		if verb == "tune" {
+			own = "tuned by gpuprof tune -- CMD"
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is %s", valid, own)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }

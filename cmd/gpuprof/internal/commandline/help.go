@@ -25,6 +25,9 @@ func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 		o.NoAppSummary = true
 		fmt.Fprint(ctx.Stdout, usagesOf(ctx.Model.Node, verb.Name))
 		addProgramFlags(verb)
+	case verb.Parent == ctx.Model.Node && judgedForms()[verb.Name] != nil:
+		o.NoAppSummary = true
+		fmt.Fprint(ctx.Stdout, usageText(judgedForms()[verb.Name]))
 	}
 	return kong.DefaultHelpPrinter(o, ctx)
 }
@@ -37,7 +40,19 @@ func usagesOf(root *kong.Node, verb string) string {
 			lines = append(lines, form+" "+strings.ToUpper(NodeOf(root, form).Positional[0].Name)+" [flags]")
 		}
 	}
-	return "Usage: gpuprof " + strings.Join(lines, "\n       gpuprof ") + "\n"
+	return usageText(lines)
+}
+
+func usageText(forms []string) string {
+	return "Usage: gpuprof " + strings.Join(forms, "\n       gpuprof ") + "\n"
+}
+
+// judgedForms are the forms of the verbs that judge a program. Kong does not know the words after "--".
+func judgedForms() map[string][]string {
+	return map[string][]string{
+		"gate":   {"gate --against REF [flags] -- CMD ARG...", "gate OLD NEW [flags]", "gate FILE --max NAME=N [flags]", "gate WORKLOAD --against REF [flags]"},
+		"bisect": {"bisect GOOD..BAD [flags] -- CMD ARG...", "bisect GOOD..BAD WORKLOAD [flags]", "bisect --resume [flags]"},
+	}
 }
 
 // addProgramFlags lists the flags for a user's program below those for a reference workload.

@@ -42,7 +42,7 @@ when no source of faults answered for a GPU or there is nothing to compare it wi
 one in the machine, no shipped range), and 4 when one could not be measured or asked: usable
 as a scheduler's node check.
 
-` + cli.Examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
+` + cli.Examples("gpuprof doctor", "gpuprof doctor --bench", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
 // Run implements the verb.

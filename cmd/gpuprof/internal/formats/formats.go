@@ -212,7 +212,7 @@ func Site(r *history.Report) ([]cli.SiteFile, error) {
 	for _, p := range pages {
 		out = append(out, cli.SiteFile{Name: p.Name, Write: func(w io.Writer) error { return html.Write(w, p.Page) }})
 	}
-	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return cli.WriteJSON(w, r) }}), nil
+	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return document.Encode(w, r) }}), nil
 }
 
 // Opening writes an answer alone, as the first screen while a program is recorded.

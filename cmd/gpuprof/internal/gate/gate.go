@@ -49,7 +49,9 @@ func (c *Cmd) newBuilds() *judge.Builds {
 
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
-	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: differences between sessions are then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + cli.Examples(
+	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: differences between sessions are then no part of the comparison. After -- any command can be judged that writes a known format. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + cli.Examples(
+		"gpuprof gate --against main -- python train.py",
+		"gpuprof gate --against main --build 'make bench' -- ./bench",
 		"gpuprof gate old.json new.json",
 		"gpuprof gate auto new.json",
 		"gpuprof gate new.json --max sync_points=3",

@@ -11,21 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Names of files in the folder that gpuprof run -- CMD leaves.
-const (
-	recordingFile = "telemetry.json"
-	analysisFile  = "analysis.json"
-)
+// analysisFile is the name of the analysis in the folder that gpuprof run -- CMD leaves.
+const analysisFile = "analysis.json"
 
 // IsRecording reports whether a path is a folder of gpuprof run -- CMD.
 func IsRecording(path string) bool {
 	if !cli.IsDir(path) {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(path, recordingFile))
+	_, err := os.Stat(filepath.Join(path, record.ResultFile))
 	return err == nil
 }
 
@@ -49,6 +47,9 @@ func AnalysisIn(dir string) (string, error) {
 	if !IsRecording(dir) {
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is a directory without %s", dir, analysisFile).
 			WithFix("give a file, or the folder that gpuprof run -- CMD left")
+	}
+	if _, err := TracesIn(dir); err != nil {
+		return "", err
 	}
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: the recording was not analyzed", dir).
 		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
@@ -97,7 +98,7 @@ func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	for _, path := range paths {
 		in, err := OpenFile(a.Ctx, path)
 		if err != nil {
-			return nil, outside.Failed("reading memory snapshot "+path, err, "record one as docs/memory.md shows", "record it again")
+			return nil, outside.Failed("reading memory snapshot "+path, err, "gpuprof run --memory -- CMD records one", "record it again")
 		}
 		ins = append(ins, in)
 	}

@@ -206,7 +206,7 @@ func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {
-			return nil, outside.Failed("reading trace "+in.Path, err, "record one as docs/analyze.md shows", "record it again")
+			return nil, outside.Failed("reading trace "+in.Path, err, "gpuprof run -- CMD records one", "record it again")
 		}
 		defer in.Close()
 	}
@@ -236,7 +236,7 @@ func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	l.Memory = room
 	text, err := in.File.Bytes(l)
 	if err != nil {
-		return nil, outside.Failed("reading trace "+in.Path, err, "record one as docs/analyze.md shows", "record it again")
+		return nil, outside.Failed("reading trace "+in.Path, err, "gpuprof run -- CMD records one", "record it again")
 	}
 	return xla.Read(ctx, text, in.Path, room-l.Text)
 }

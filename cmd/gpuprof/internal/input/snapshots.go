@@ -38,7 +38,7 @@ func AnalyzeMemory(a *cli.App, ins []*File, o memsnap.Options) (*memsnap.Analysi
 func readSnapshot(ctx context.Context, in *File, room int64) (*memsnap.Snapshot, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {
-			return nil, outside.Failed("reading memory snapshot "+in.Path, err, "record one as docs/memory.md shows", "record it again")
+			return nil, outside.Failed("reading memory snapshot "+in.Path, err, "gpuprof run --memory -- CMD records one", "record it again")
 		}
 		defer in.Close()
 	}

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,8 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 // recordingOf returns the program and host samples that gpuprof run -- stored next to a trace; empty for others.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
-	text, err := outside.ReadFound(filepath.Join(dir, recordingFile))
-	var r record.Result
-	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
+	r, err := record.ReadResult(dir)
+	if err != nil {
 		return model.Program{}, nil
 	}
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
@@ -122,7 +122,7 @@ func TraceFiles(paths []string) ([]string, error) {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("record one as docs/analyze.md shows")
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("gpuprof run -- CMD records one")
 		case err != nil:
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, errors.Unwrap(err)).WithFix("give a readable file")
 		case !info.IsDir():
@@ -156,7 +156,7 @@ func TracesIn(dir string) ([]string, error) {
 			continue
 		}
 		// Skip gpuprof's own results.
-		if slices.Contains([]string{analysisFile, cli.RunFile, recordingFile}, name) || e.IsDir() {
+		if slices.Contains([]string{analysisFile, cli.RunFile, record.ResultFile}, name) || e.IsDir() {
 			continue
 		}
 		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb", ".gpt"} {
@@ -174,12 +174,24 @@ func TracesIn(dir string) ([]string, error) {
 		return TracesIn(run)
 	}
 	if len(out) == 0 && recorded {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, recordingFile))
+		return nil, noTrace(dir)
 	}
 	if len(out) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db, .xplane.pb or .gpt", dir).WithFix("name the folder that the profiler wrote to")
 	}
 	return out, nil
+}
+
+// noTrace returns the error for the folder of a recording without a trace, with the reason that the recorder left.
+func noTrace(dir string) error {
+	why, fix := "it is a recording without a trace", "record the program again with gpuprof run -- CMD"
+	if r, err := record.ReadResult(dir); err == nil {
+		why += ": " + strings.TrimSuffix(r.Answer().Sentence, ".")
+		if len(r.Warnings) > 0 {
+			fix = cmp.Or(r.Warnings[0].Fix, fix)
+		}
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %s", dir, why).WithFix("%s", fix)
 }
 
 // CheckFound refuses an irregular file in a folder: skipping it would hide a rank, and a pipe might never end.

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -14,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/record"
 )
 
 // record runs a side once under gpuprof run --, for a program that prints no result: the recorded steps are the
@@ -101,14 +100,11 @@ func addCPU(r *compare.Result, seconds float64) {
 }
 
 func recordedCPU(folder string) float64 {
-	var told struct {
-		CPUS float64 `json:"cpu_s"`
-	}
-	text, err := outside.ReadFound(filepath.Join(folder, "telemetry.json"))
-	if err != nil || json.Unmarshal(text, &told) != nil {
+	r, err := record.ReadResult(folder)
+	if err != nil {
 		return 0
 	}
-	return told.CPUS
+	return r.CPUS
 }
 
 // recordCommand returns a command line that records this side alone, for messages.

@@ -30,8 +30,8 @@ type BlockRun struct {
 	Check  func(compare.Block) error // checks the first block for errors that further blocks cannot cure
 }
 
-// JudgeAgainst measures both sides in this job, in blocks of one process each. Stage 2 follows if stage 1 escalates,
-// stage 3 if the processes spread too much for stage 2.
+// JudgeAgainst measures both sides in this job, in blocks of one process each. Stage 2 follows if stage 1 escalates or
+// finds an improvement, stage 3 if the processes spread too much for stage 2.
 func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		return nil, nil, err
 	}
 	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
-		return comparison.WithFirst(m.NoTimeFor(left)), counted, nil
+		return comparison.WithBudget(m.NoTimeFor(left)), counted, nil
 	}
 	for _, more := range []struct {
 		open  func() []string
@@ -92,16 +92,19 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks, about %s", g.Stage2},
 		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks, about %s", g.Stage3},
 	} {
-		open := more.open()
+		open, why := more.open(), more.why
+		if len(open) == 0 {
+			open, why = g.Unconfirmed(), "%s became faster (%s), which is not confirmed yet; measuring %d fresh blocks, about %s"
+		}
 		if len(open) == 0 {
 			break
 		}
 		n := m.stageBlocks(g.Useful(), g.StagesLeft())
 		if n < compare.MinRuns {
-			comparison = comparison.WithFirst(m.NoTimeFor(compare.MinRuns))
+			comparison = comparison.WithBudget(m.NoTimeFor(compare.MinRuns))
 			break
 		}
-		m.App.Note(more.why, gpuprof.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
+		m.App.Note(why, gpuprof.Plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.Each().Seconds()))
 		fresh, err := m.Blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
 		if err != nil {
 			return nil, nil, err

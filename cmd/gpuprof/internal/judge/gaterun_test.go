@@ -84,7 +84,31 @@ func TestGateWithinItsBudget(t *testing.T) {
 			if got.ExitCode != c.exit || got.Stages != c.stages || m.blocks < c.fewest || m.blocks > c.most {
 				t.Errorf("exit %d after %d stages and %d blocks, want %d, %d, %d to %d: %+v", got.ExitCode, got.Stages, m.blocks, c.exit, c.stages, c.fewest, c.most, got.Metrics[0])
 			}
-			if next := strings.Join(got.Next, "\n"); !strings.Contains(next, c.next) || c.alsoWithoutNext && next != "" {
+			if next := strings.Join(got.Next, "\n"); !strings.Contains(next, c.next) || c.alsoWithoutNext && next != "" || strings.Count(next, "--budget") > 1 {
+				t.Errorf("next: %q", next)
+			}
+		})
+	}
+}
+
+// An improvement that passed stage 1 is measured in fresh blocks, and without time for them the budget is proposed.
+func TestGateConfirmsAnImprovement(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget  time.Duration
+		verdict compare.Verdict
+		stages  int
+		next    string
+	}{
+		"with time":    {20 * time.Minute, compare.Improved, 2, ""},
+		"without time": {5 * time.Minute, compare.Pass, 1, "give --budget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := timedSides{old: 20, new: 19.1, spread: 0.005}
+			got := m.gate(t, c.budget, compare.Options{Seed: 1})
+			if got.Verdict != c.verdict || got.Stages != c.stages || got.ExitCode != 0 {
+				t.Errorf("%s, exit %d after %d stages: %+v", got.Verdict, got.ExitCode, got.Stages, got.Metrics[0])
+			}
+			if next := strings.Join(got.Next, "\n"); !strings.Contains(next, c.next) || c.next == "" && next != "" {
 				t.Errorf("next: %q", next)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/owner"
@@ -269,7 +270,7 @@ func (p *program) useFiles(files []string) (err error) {
 // isRecordingFile reports whether a recording's folder uses a file name (in any case) for other than the analysis.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
-	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
+	return name == record.ResultFile || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
 }
 
 // makeDirs makes a folder and its missing parents, and returns the new ones, innermost first.
@@ -367,7 +368,7 @@ func (p *program) conclude(r *record.Result) error {
 
 func (p *program) keepTelemetry(r *record.Result) error {
 	stored := r.Stored(p.dir)
-	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return cli.WriteJSON(w, stored) })
+	return runfile.WritePrivate(filepath.Join(p.dir, record.ResultFile), p.Force, func(w io.Writer) error { return document.Encode(w, stored) })
 }
 
 // interruptible returns a context for the analysis: the app's context ended with the signal that ended the program.

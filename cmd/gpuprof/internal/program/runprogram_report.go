@@ -26,13 +26,6 @@ import (
 // noteSummary notes on standard error how the program ended; standard output belongs to the program.
 func (p *program) noteSummary(r *record.Result) {
 	a := p.app
-	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)
-	switch {
-	case r.Stopped:
-		ended = "was ended because its steps are recorded (--stop-after)"
-	case r.Signal != "":
-		ended = fmt.Sprintf("was ended by a signal (%s)", r.Signal)
-	}
 	cost := ""
 	switch one, all := gpuprof.FormatBytes(float64(r.PeakBytes)), gpuprof.FormatBytes(float64(r.TreePeakBytes)); {
 	case r.PeakBytes > 0 && r.TreePeakBytes > r.PeakBytes:
@@ -45,7 +38,7 @@ func (p *program) noteSummary(r *record.Result) {
 	if r.WallS > 0 && r.CPUS > 0 {
 		cost += fmt.Sprintf("; %.2g CPU cores on average", r.CPUS/r.WallS)
 	}
-	a.Note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, gpuprof.FormatSeconds(r.WallS), cost)
+	a.Note("%s%s", r.EndText(), cost)
 	if r.Hook != nil {
 		p.noteRecorded(r.Hook)
 	}

@@ -104,10 +104,17 @@ func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err 
 	}
 	state, gone := record.ReadHook(w.dir), record.Gone(w.dir)
 	var b strings.Builder
-	if err := w.opening(&b, record.AnswerLive(w.shown, live, &state, gone)); err != nil {
+	answer := record.AnswerLive(w.shown, live, &state, gone)
+	if r, err := record.ReadResult(w.dir); err == nil && gone && len(live) == 0 {
+		answer = r.AnswerIn(w.shown)
+	}
+	if err := w.opening(&b, answer); err != nil {
 		return "", false, err
 	}
 	b.WriteByte('\n')
+	if len(live) == 0 && gone && len(state.Processes) == 0 {
+		return b.String(), gone, nil
+	}
 	if len(live) == 0 {
 		return b.String() + hookTable(w.shown, &state), gone, nil
 	}

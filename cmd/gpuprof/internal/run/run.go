@@ -59,6 +59,9 @@ type Cmd struct {
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
 	return "gpuprof run -- CMD records a few steps of your own program; run watch and run record look at one that gpuprof runs already. With a WORKLOAD it prints a table of the step's stages and leaves run.json and report.html in the current directory. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + cli.Examples(
+		"gpuprof run -- python train.py",
+		"gpuprof run --memory -- python train.py",
+		"gpuprof run --cuda -- ./simulation",
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",

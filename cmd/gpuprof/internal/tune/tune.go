@@ -56,6 +56,7 @@ type Cmd struct {
 // Help implements kong.HelpProvider.
 func (Cmd) Help() string {
 	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turn with the default; searches combinations of helpful changes, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Only a confirmed setting is recommended. Ctrl-C keeps the finished measurements: go on with --resume.\n\n" + cli.Examples(
+		"gpuprof tune -- python train.py",
 		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s -o tune.json",
 		"gpuprof tune --resume tune.json",
 	)
