@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/tuneprogram"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
@@ -76,6 +78,15 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 		}
 	}
 	return all, func() { _ = lib.Close() }
+}
+
+// energyCounters returns the energy counters of every GPU by its UUID; done closes NVML.
+func energyCounters() (m tuneprogram.Meter, done func()) {
+	lib, err := nvml.Open()
+	if err != nil {
+		return tuneprogram.Meter{Unknown: "NVML cannot be read: " + cli.Sentence(err)}, func() {}
+	}
+	return tuneprogram.Meter{Counters: lib.EnergyCounters(), Unknown: "NVML lists no GPU"}, func() { _ = lib.Close() }
 }
 
 // examineTelemetry opens NVML; lib is nil if that fails.

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/internal/tuneprogram"
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/measure"
@@ -27,6 +28,7 @@ type Tables struct {
 	NoGPU       func() string                                             // why no GPU is used; "" where one can be
 	Instruments func(device.Device) (in measure.Instruments, done func()) // telemetry of a device; nil for none
 	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of every GPU, by the prefix of its tracks
+	Energy      func() (m tuneprogram.Meter, done func())                 // energy counters of every GPU
 	DriverCUDA  func() int                                                // driver's CUDA release, 12080 for 12.8; 0 without a driver
 	AskCUPTI    func(path string) (int, error)                            // interface version of a libcupti; nil if none can be loaded
 	Documents   Documents
