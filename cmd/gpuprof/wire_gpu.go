@@ -15,7 +15,6 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
-	"github.com/gpuprof/gpuprof/internal/tuneprogram"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
@@ -80,13 +79,13 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 	return all, func() { _ = lib.Close() }
 }
 
-// energyCounters returns the energy counters of every GPU by its UUID; done closes NVML.
-func energyCounters() (m tuneprogram.Meter, done func()) {
+// energyCounters returns the energy counters of every GPU by its UUID, or why there are none; done closes NVML.
+func energyCounters() (counters map[string]func() (joules float64, ok bool), unknown string, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
-		return tuneprogram.Meter{Unknown: "NVML cannot be read: " + cli.Sentence(err)}, func() {}
+		return nil, "NVML cannot be read: " + cli.Sentence(err), func() {}
 	}
-	return tuneprogram.Meter{Counters: lib.EnergyCounters(), Unknown: "NVML lists no GPU"}, func() { _ = lib.Close() }
+	return lib.EnergyCounters(), "NVML lists no GPU", func() { _ = lib.Close() }
 }
 
 // examineTelemetry opens NVML; lib is nil if that fails.

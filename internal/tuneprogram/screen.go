@@ -96,6 +96,7 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 		return before, err
 	}
 	if r.stopped = e.stopText(Set{r.Setting}, tuned); r.stopped != "" {
+		e.reportProgress(Set{r.Setting}, r.stopped)
 		return before, nil
 	}
 	if tuned.Failed != "" {

@@ -79,9 +79,9 @@ func (c *Cmd) Run(a *cli.App) error {
 	if c.InPlace {
 		a.Note("each run starts in this folder: what the program writes in its first steps stays, over what was there")
 	}
-	var done func()
-	t.run.Meter, done = a.Energy()
+	counters, unknown, done := a.Energy()
 	defer done()
+	t.run.Meter = tuneprogram.Meter{Counters: counters, Unknown: unknown}
 	bar := a.NewProgress("tune")
 	t.opts.Progress = func(p tuneprogram.Progress) {
 		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(),
