@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/doctor"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -76,6 +77,15 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 		}
 	}
 	return all, func() { _ = lib.Close() }
+}
+
+// energyCounters returns the energy counters of every GPU by its UUID, or why there are none; done closes NVML.
+func energyCounters() (counters map[string]func() (joules float64, ok bool), unknown string, done func()) {
+	lib, err := nvml.Open()
+	if err != nil {
+		return nil, "NVML cannot be read: " + cli.Sentence(err), func() {}
+	}
+	return lib.EnergyCounters(), "NVML lists no GPU", func() { _ = lib.Close() }
 }
 
 // examineTelemetry opens NVML; lib is nil if that fails.

@@ -59,9 +59,10 @@ func kinds() []kind {
 		{Gate, "2.2.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
 		// 2.1.0: ids of rules, as in a run. 2.2.0: goal latency with its rate. 2.3.0: latencies of callers, and the
 		// driver. 2.4.0: delays of sending requests. 2.5.0: the user's own program. Tune 2.8.0: settings switched within
-		// one process. Claims 2.5.0: claims on the user's own program.
-		{Tune, "2.8.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
-		{Claims, "2.5.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
+		// one process. Claims 2.5.0: claims on the user's own program. Tune 2.9.0, claims 2.6.0: runs that a
+		// limit stopped, energy.
+		{Tune, "2.9.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		{Claims, "2.6.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; "pytorch" (formerly "knob") is the PyTorch line to change; warnings have a fix. 2.2.0: answer.
 		// 2.3.0: the measurement behind the reachable rate of a roofline, and causes that occur in some steps only.
 		{Analysis, "2.3.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},

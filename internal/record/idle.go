@@ -21,8 +21,8 @@ const (
 	controlIdle   = "i" // end the window
 )
 
-// ArmedFolder returns the folder of a recording. Its argument is this folder, or the id of a process that has a
-// recorder or a descendant with one. It returns ErrUsage if there is none.
+// ArmedFolder returns the folder of a recording. Its argument is this folder, or the id of a process that has the CUDA
+// recorder or the Python hook, or a descendant with one. It returns ErrUsage if there is none.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {
@@ -31,7 +31,8 @@ func ArmedFolder(of string) (string, error) {
 		if !isAlive(pid) {
 			return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %s: there is no process %s", of, of).WithFix("give the number of a running one, or the folder that gpuprof run named")
 		}
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %d: neither it nor a process that it started has one", pid).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND")
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %d: neither it nor a process that it started has one", pid).
+			WithFix("start a Python program with gpuprof run -- COMMAND, any CUDA program with gpuprof run --cuda --idle -- COMMAND")
 	}
 	info, err := os.Stat(of)
 	if err == nil && !info.IsDir() {
@@ -50,10 +51,14 @@ func ArmedFolder(of string) (string, error) {
 // folderOf returns the recording folder of a process or of its first descendant with one, or "".
 func folderOf(pid int) string {
 	proc := fmt.Sprintf("/proc/%d", pid)
-	env, _ := os.ReadFile(proc + "/environ") // unreadable for a process of another user
-	for _, v := range strings.Split(string(env), "\x00") {
-		if dir, ok := strings.CutPrefix(v, envCUDA+"="); ok && dir != "" {
-			return dir
+	text, _ := os.ReadFile(proc + "/environ") // unreadable for a process of another user
+	env := strings.Split(string(text), "\x00")
+	if dir := lookup(env, envCUDA); dir != "" {
+		return dir
+	}
+	if hook := lookup(env, envHook); hook != "" {
+		if status, err := outside.ReadFound(filepath.Join(hook, "status")); err == nil {
+			return filepath.Dir(string(status))
 		}
 	}
 	threads, _ := filepath.Glob(proc + "/task/*/children") // any thread of the process may have started a child

@@ -68,6 +68,9 @@ type Hook struct {
 // kindPlain marks a process that was sampled without torch.
 const kindPlain = "plain"
 
+// IsPlain reports whether the process was sampled without torch.
+func (p *Process) IsPlain() bool { return p.Kind == kindPlain }
+
 // usePlain puts the sampled processes without torch into Processes, if no process imported torch.
 func (h *Hook) usePlain() {
 	if len(h.Processes) == 0 {
@@ -125,6 +128,16 @@ const maxStatusLine = 1 << 20
 
 // ReadHook reads the hook's events so far from the folder of a recording.
 func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName)) }
+
+// ReadWatched reads the hook's events so far for a view of the running program. If no process imported torch, it
+// includes the processes that are sampled without torch.
+func ReadWatched(dir string) Hook {
+	h := ReadHook(dir)
+	if len(h.Processes) == 0 {
+		h.Processes = append(h.Processes, h.plain...)
+	}
+	return h
+}
 
 // readStatus reads the hook's event file; empty without a file. It skips broken lines, which a full disk leaves.
 func readStatus(path string) Hook {

@@ -17,7 +17,7 @@ func (v Verdict) Tone() gpuprof.Tone {
 		return gpuprof.ToneGood
 	case Slower, More, Failed:
 		return gpuprof.ToneBad
-	case Inconclusive, Refused:
+	case Inconclusive, Refused, Stopped:
 		return gpuprof.ToneUnsure
 	}
 	return gpuprof.TonePlain

@@ -21,6 +21,9 @@ type Program struct {
 	Device  string  `json:"device,omitempty"` // kind of device that holds the parameters: "cpu", "cuda"
 	Threads int     `json:"threads,omitempty"`
 	CPUs    int     `json:"cpus"`
+	// Joules is the energy per step of the GPUs that the unchanged program uses, in J; 0 if EnergyUnknown has a reason.
+	Joules        float64 `json:"joules,omitempty"`
+	EnergyUnknown string  `json:"energy_unknown,omitempty"`
 	// Copied reports that the runs used a copy of the working folder. Otherwise they wrote into it.
 	Copied bool `json:"copied"`
 	// Losses is the agreement between runs of the unchanged program.
@@ -84,14 +87,38 @@ type ProgramRun struct {
 	StartupS float64 `json:"startup_s,omitempty"`
 	Memory   int64   `json:"memory_bytes,omitempty"` // peak of the main process, on the GPU if it uses one
 	Seconds  float64 `json:"seconds"`                // wall time of the process
+	// Joules is the energy per step of the GPUs that the program used, in J; 0 if unknown, for a program that uses a GPU
+	// with the reason in EnergyUnknown.
+	Joules        float64 `json:"joules,omitempty"`
+	EnergyUnknown string  `json:"energy_unknown,omitempty"`
 	// Losses holds the first values passed to backward, as hexadecimal floating point.
-	Losses []string       `json:"losses,omitempty"`
-	Hook   *HookReport    `json:"hook,omitempty"`
-	Failed string         `json:"failed,omitempty"` // why the run failed: its last output
-	Took   map[string]int `json:"took,omitempty"`   // how often each setting took effect
+	Losses []string    `json:"losses,omitempty"`
+	Hook   *HookReport `json:"hook,omitempty"`
+	Failed string      `json:"failed,omitempty"` // why the run failed: its last output
+	// Stopped names the limit that ended the run before its measurement was complete; "" if no limit did.
+	Stopped Stop `json:"stopped,omitempty"`
+	// AtLeast is the lowest cost that a stopped run can have, in seconds as Cost; 0 if unknown.
+	AtLeast float64 `json:"at_least_s,omitempty"`
+	// Printed reports that Cost comes from a benchmark result that the program printed.
+	Printed bool `json:"printed,omitempty"`
+	// EndS is the part of the budget that was spent when the run ended, s.
+	EndS float64        `json:"end_s,omitempty"`
+	Took map[string]int `json:"took,omitempty"` // how often each setting took effect
 	// Blocks lists the settings that this process switched on and off between its steps.
 	Blocks []Switched `json:"blocks,omitempty"`
 }
+
+// Stop is the limit that ended a run.
+type Stop string
+
+// The values of Stop.
+const (
+	StopBudget Stop = "budget" // the budget, without the part that is reserved for a confirmation
+	StopRun    Stop = "run"    // the time limit of one run
+)
+
+// IsMeasured reports whether the run came to the end of its measurement.
+func (r *ProgramRun) IsMeasured() bool { return r.Failed == "" && r.Stopped == "" }
 
 // Switched is a setting that one process switched on and off.
 type Switched struct {
@@ -188,8 +215,10 @@ func (p *Program) soundRuns() bool {
 	if p == nil {
 		return true
 	}
-	for _, r := range p.Runs {
-		if r.Cost < 0 || r.Seconds < 0 || r.Seconds > longest || r.Memory < 0 || r.Cost == 0 && r.Failed == "" {
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		if min(r.Cost, r.Seconds, r.AtLeast, r.EndS, r.Joules) < 0 || max(r.Seconds, r.EndS) > longest || r.Memory < 0 ||
+			r.Cost == 0 && r.IsMeasured() {
 			return false
 		}
 	}

@@ -20,6 +20,8 @@ func TestDecodeProgram(t *testing.T) {
 	}{
 		{"measured", good, true},
 		{"failed", tune.ProgramRun{Failed: "it ended with exit status 1"}, true},
+		{"stopped", tune.ProgramRun{Seconds: 40, Stopped: tune.StopBudget, AtLeast: 0.5, EndS: 100}, true},
+		{"negative energy", tune.ProgramRun{Cost: 1, Joules: -1}, false},
 		{"neither", tune.ProgramRun{Seconds: 1}, false},
 		{"negative", tune.ProgramRun{Cost: -1}, false},
 		{"a thousand years", tune.ProgramRun{Cost: 1, Seconds: 3e10}, false},

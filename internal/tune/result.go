@@ -42,6 +42,7 @@ const (
 	Inconclusive Verdict = "inconclusive" // the interval contains effects of both kinds
 	Refused      Verdict = "refused"      // by the device, or by a limit on error or memory
 	Failed       Verdict = "failed"       // out of memory, failed check or lost launch
+	Stopped      Verdict = "stopped"      // a limit ended its run before the measurement was complete
 )
 
 // Result is the outcome of tune with all measurements; a search can resume from its file.
@@ -119,6 +120,8 @@ type Recommended struct {
 	Text         string             `json:"text"`
 	Error        float64            `json:"error"` // largest relative error against float64
 	MemoryRatio  float64            `json:"memory_ratio"`
+	Joules       float64            `json:"joules,omitempty"`       // energy per step of the user's own program, J; 0 if unknown
+	EnergyRatio  float64            `json:"energy_ratio,omitempty"` // of Joules to the unchanged program's
 	PyTorch      []string           `json:"pytorch"`
 	OneTime      map[string]float64 `json:"one_time_s"`    // additional set-up time over the default, s
 	PaybackSteps float64            `json:"payback_steps"` // number of steps that save the set-up time; 0 without additional set-up time
@@ -175,6 +178,10 @@ type Effect struct {
 	// Losses and CPURatio (CPU time per step, with the setting over unchanged) exist for the user's own program only.
 	Losses   *LossCheck `json:"losses,omitempty"`
 	CPURatio float64    `json:"cpu_ratio,omitempty"`
+	// Joules is the energy per step with the setting, in J, and EnergyRatio its ratio to the unchanged program's of the
+	// same turns. Both are 0 if the energy is unknown.
+	Joules      float64 `json:"joules,omitempty"`
+	EnergyRatio float64 `json:"energy_ratio,omitempty"`
 }
 
 // Curve is the cost as a function of a whole-number knob.

@@ -2,6 +2,7 @@ package tuneprogram
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -72,10 +73,13 @@ func (e *engine) screenClaims() error {
 	for range claimPairs {
 		before := e.plain[len(e.plain)-1]
 		for _, r := range e.rows {
-			if r.failed != "" || !e.fitsBudget(1, 1, Set{r.Setting}) {
+			if r.failed != "" || r.stopped != "" || !e.fitsBudget(1, 1, Set{r.Setting}) {
 				continue
 			}
 			after, err := e.measureBetween(r, before)
+			if errors.Is(err, errStarved) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -130,6 +134,9 @@ func (e *engine) claimRow(c Claim, r *row) tune.ClaimRow {
 	switch {
 	case r.failed != "":
 		out.Verdict, out.Reason = tune.ClaimFailed, r.failed
+		return out
+	case r.stopped != "" && ci == [2]float64{}:
+		out.Verdict, out.Reason = tune.ClaimOpen, r.stopped
 		return out
 	case ci == [2]float64{}:
 		out.Verdict, out.Reason = tune.ClaimOpen, fmt.Sprintf("the budget had room for %s; give more with --budget",

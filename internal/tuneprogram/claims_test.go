@@ -85,7 +85,7 @@ func TestFindingGains(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"num_workers=2": 2, "fused=True": 1.5, "anomaly_detection=off": 1.2, "set_to_none=True": 1.5}}
 	o := m.searchOptions(2, time.Hour)
 	asked := 0
-	o.Findings = func(context.Context) ([]Finding, error) {
+	o.Findings = func(context.Context, time.Duration) ([]Finding, error) {
 		asked++
 		return []Finding{{Rule: "dataloader-stall", Share: 0.5}, {Rule: "anomaly-mode"}, {Rule: "optimizer-loop", Share: 0.8}, {Rule: "zero-grad", Share: 0.1}, {Rule: "item", Share: 0.2}}, nil
 	}
@@ -93,8 +93,8 @@ func TestFindingGains(t *testing.T) {
 	if err != nil || asked != 1 {
 		t.Fatalf("asked %d times (%v)", asked, err)
 	}
-	if r.Effects[0].Knob != "num_workers" {
-		t.Errorf("%s was tried first", r.Effects[0].Knob)
+	if r.Effects[0].Knob != "fused" && r.Effects[0].Knob != "foreach" {
+		t.Errorf("%s was tried first, and the largest claim is of the optimizer", r.Effects[0].Knob)
 	}
 	want := map[string]tune.Claimed{"num_workers=2": tune.ClaimHeld, "anomaly_detection=off": tune.NoTime, "fused=True": tune.OverClaimed, "set_to_none=True": tune.UnderClaimed}
 	for _, g := range r.Program.Findings {
@@ -116,7 +116,7 @@ func TestFindingGains(t *testing.T) {
 func TestRecordingFails(t *testing.T) {
 	m := &machine{noise: 0.002, gains: map[string]float64{"gc.collect=removed": 2}}
 	o := m.searchOptions(2, time.Hour)
-	o.Findings = func(context.Context) ([]Finding, error) { return nil, errStarved }
+	o.Findings = func(context.Context, time.Duration) ([]Finding, error) { return nil, errStarved }
 	r, err := Run(context.Background(), o)
 	if err != nil || recommended(r) != "gc.collect=removed" {
 		t.Fatalf("recommended %q (%v)", recommended(r), err)

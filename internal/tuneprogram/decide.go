@@ -2,18 +2,15 @@ package tuneprogram
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -98,10 +95,7 @@ func (e *engine) decideSet(best Set) error {
 	}
 	for _, s := range finalists {
 		c, pairs, err := e.confirmSet(s)
-		if errors.Is(err, errStarved) {
-			c.Reason = fmt.Sprintf("the budget left no time for %d pairs of fresh processes: they need about %s",
-				earlyPairs, e.confirmTime(s))
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
 		e.out.Confirmations = append(e.out.Confirmations, c)
@@ -115,133 +109,16 @@ func (e *engine) decideSet(best Set) error {
 
 const mostFinalists = 2
 
-func (e *engine) confirmTime(s Set) time.Duration {
-	one := cmp.Or(e.times[s.Key()], e.times[""])
-	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
-}
-
-// confirmSet compares a set with the unchanged program by up to three stages of a gate.
-func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
-	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
-	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
-	var all []pair
-	v := verdict{more: true}
-	for stage := 1; stage <= 3 && v.more; stage++ {
-		n := gatePairs
-		for ; stage == 1 && n > earlyPairs && !e.fitsBudget(n, n, s); n-- { // with fewer pairs, more of them must agree
-		}
-		if stage > 1 {
-			n = min(max(g.Useful(), gatePairs), mostPairs)
-		}
-		pairs, err := e.measurePairs(s, n, uint64(stage))
-		all = append(all, pairs...)
-		if errors.Is(err, errFailed) {
-			c.Reason = "it failed in a fresh process"
-			return c, all, nil
-		}
-		if errors.Is(err, errStarved) && stage > 1 {
-			c.Reason = uncertainText(v, len(all)) + ", and the budget left no time for more"
-			return c, all, nil
-		}
-		if err != nil {
-			return c, all, err
-		}
-		if v, err = judgePairs(g, stage, pairs); err != nil {
-			return c, all, err
-		}
-		if stage > 1 && agreeOnGain(pairs) {
-			v.confirmed, v.more = true, false
-		}
-		if v.ci == [2]float64{} { // the gate gives no interval for so few pairs
-			_, v.ci = estimateRatio(gainsOf(pairs))
-		}
-		c.Ratio, c.Interval, c.CI95, c.Processes = v.ratio, v.ci, v.ci, c.Processes+2*len(pairs)
-	}
-	if c.Confirmed = v.confirmed; !c.Confirmed {
-		c.Reason = uncertainText(v, len(all))
-		return c, all, nil
-	}
-	return e.lossesHold(s, c, all)
-}
-
-func uncertainText(v verdict, pairs int) string {
-	if v.ci == [2]float64{} {
-		return fmt.Sprintf("not certain from %s of fresh processes", gpuprof.Plural(pairs, "pair"))
-	}
-	text := fmt.Sprintf("x%.2f the speed (95 %% interval %.2f to %.2f) in %s of fresh processes", v.ratio, v.ci[0], v.ci[1], gpuprof.Plural(pairs, "pair"))
-	switch {
-	case v.ci[1] < 1+margin:
-		return text + ", no gain of 2 %"
-	case v.ci[0] > 1+margin:
-		text += " is likely a gain, and a recommendation needs p <= 0.001"
-	default:
-		text += " is not certain"
-	}
-	if pairs < gatePairs {
-		text += fmt.Sprintf("; the budget had no time for %d pairs", gatePairs)
-	}
-	return text
-}
-
-func judgePairs(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
-	var c *compare.Comparison
-	var err error
-	switch stage {
-	case 1:
-		c, err = g.Stage1(blocksOf(pairs))
-	case 2:
-		c, err = g.Stage2(blocksOf(pairs))
-	default:
-		c, err = g.Stage3(blocksOf(pairs))
-	}
-	if err != nil {
-		return verdict{}, err
-	}
-	return verdictOf(c, stage == 1 && len(g.Escalated()) > 0 || stage == 2 && len(g.Doubtful()) > 0), nil
-}
-
-// measurePairs runs n pairs of fresh processes in random order; errStarved if the budget is too short.
-func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error) {
-	if !e.fitsBudget(n, n, s) {
-		return nil, errStarved
-	}
-	for _, second := range compare.Order(n, seed) {
-		p, err := e.measureTurn(nil, s, !second, "confirming "+s.Key())
-		if err != nil {
-			return out, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// lossesHold rejects a confirmed set if it changed the losses of a run. Values of --try are never rejected.
-func (e *engine) lossesHold(s Set, c tune.Confirmation, pairs []pair) (tune.Confirmation, []pair, error) {
-	if s.mostChange() == Users {
-		return c, pairs, nil
-	}
-	for _, p := range pairs {
-		check, err := e.sameTraining(s, p.tuned)
-		if err != nil {
-			return c, pairs, err
-		}
-		if check.Verdict == tune.Changed {
-			c.Confirmed, c.Reason = false, "it is faster and changes the training: the losses differ by more than "+e.allowedText(s.mostChange())
-			return c, pairs, nil
-		}
-	}
-	return c, pairs, nil
-}
-
 // recommendSet writes a confirmed set into the document, with its memory ratio, startup cost and worst loss check.
 func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	var base, tuned []int64
 	var startup []float64
-	worst := tune.LossCheck{}
+	energy, worst := energies{}, tune.LossCheck{}
 	for _, p := range pairs {
 		if p.base.Memory > 0 && p.tuned.Memory > 0 {
 			base, tuned = append(base, p.base.Memory), append(tuned, p.tuned.Memory)
 		}
+		energy.add(p.tuned, p.base)
 		startup = append(startup, p.tuned.StartupS-p.base.StartupS)
 		if check := checkLosses(e.plain[0], p.tuned, e.own, s.mostChange(), e.MaxError); rankOf(check) > rankOf(worst) {
 			worst = check
@@ -251,6 +128,7 @@ func (e *engine) recommendSet(s Set, c tune.Confirmation, pairs []pair) {
 	r := &tune.Recommended{Knobs: c.Knobs, Command: e.commandWith(s), Ratio: c.Ratio, CI95: c.CI95,
 		TimeRatio: tune.FiniteOrZero(1 / c.Ratio), Processes: c.Processes, Confirmed: true,
 		MemoryRatio: medianMemory(base, tuned), PyTorch: s.Lines(), OneTime: map[string]float64{}}
+	r.Joules, r.EnergyRatio = energy.means()
 	if once := stat.Mean(startup, nil); once > 0 && s.isSlow() {
 		r.OneTime["setup_s"] = once
 		if saved := e.plain[0].Cost * (1 - 1/c.Ratio); saved > 0 {
@@ -317,12 +195,16 @@ func (e *engine) makeEffect(r *row) tune.Effect {
 		plain = append(plain, run.Memory)
 	}
 	f.MemoryRatio = medianMemory(plain, r.memory)
+	f.Joules, f.EnergyRatio = r.energy.means()
 	switch {
 	case r.failed != "":
 		f.Verdict, f.Reason = tune.Failed, r.failed
 		return f
 	case r.worse != "":
 		f.Verdict, f.Reason = tune.Refused, r.worse
+		return f
+	case r.stopped != "" && len(r.gains) == 0:
+		f.Verdict, f.Reason = tune.Stopped, r.stopped
 		return f
 	case len(r.gains) == 0:
 		f.Reason = "the budget left no time for it"
@@ -348,9 +230,13 @@ func (e *engine) makeEffect(r *row) tune.Effect {
 func (e *engine) writeConclusion() {
 	c := &e.out.Conclusion
 	c.Verdict, c.Command = tune.Undecided, e.commandWith(nil)
-	untried := 0
+	untried, stopped := 0, 0
 	for _, r := range e.rows {
-		if r.failed == "" && r.worse == "" && len(r.gains) == 0 {
+		switch {
+		case r.failed != "" || r.worse != "" || len(r.gains) > 0:
+		case r.stopped != "":
+			stopped++
+		default:
 			untried++
 		}
 	}
@@ -373,6 +259,9 @@ func (e *engine) writeConclusion() {
 	}
 	if untried > 0 && untried < len(e.rows) {
 		c.Text += fmt.Sprintf("; %d had no time", untried)
+	}
+	if stopped > 0 {
+		c.Text += fmt.Sprintf("; %d took too long and came to no figure", stopped)
 	}
 	if untried > 0 {
 		c.Text += "; give more with --budget"

@@ -51,29 +51,35 @@ func settingsAgainst(rule string) []string {
 // recordings is the least budget, in plain runs, at which the program is recorded; recording takes about three runs.
 const recordings = 24
 
+// shareOfRecording is the largest part of the budget that the recording takes.
+const shareOfRecording = 0.25
+
 // askFindings records the program once if the budget allows it. Settings that the findings name are tried first.
 func (e *engine) askFindings() {
 	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: "recording", Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
+			spent := e.timeSpent()
+			e.Progress(Progress{Phase: "recording", Spent: spent, Left: e.Budget - spent})
 		}
 		var err error
-		if e.found, err = e.Findings(e.ctx); err != nil {
+		if e.found, err = e.Findings(e.ctx, min(shareOf(e.Budget, shareOfRecording), e.Budget-e.timeNow())); err != nil {
 			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "findings",
 				Reason: "recording the program: " + interruptedText(err)})
 		}
 	}
-	first := func(r *row) int {
-		for i, f := range e.found {
+	for _, r := range e.rows {
+		for _, f := range e.found {
 			if slices.Contains(settingsAgainst(f.Rule), r.Knob) {
-				return i
+				r.claim = max(r.claim, min(f.Share, mostClaim), leastClaim)
 			}
 		}
-		return len(e.found)
 	}
-	slices.SortStableFunc(e.rows, func(a, b *row) int { return first(a) - first(b) })
+	e.sortRows()
 	e.p.Findings = e.findingGains()
 }
+
+// Limits of row.claim: a finding without a claimed time still comes before a setting that no finding names.
+const leastClaim, mostClaim = 1e-6, 0.99
 
 // earlierFindings restores the resumed search's findings. It never returns nil, which would start a new recording.
 func earlierFindings(gains []tune.FindingGain) []Finding {

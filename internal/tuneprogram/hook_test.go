@@ -22,6 +22,7 @@ type told struct {
 	Threads   int      `json:"threads"`
 	Used      [][2]any `json:"used"`
 	Workers   int      `json:"workers"`
+	Began     []bool   `json:"began"` // whether the hook had noted the begin of the measured steps
 	Collected []bool   `json:"collected"`
 	// States has for each step the flags that differ from the program's own.
 	States []map[string]bool `json:"states"`
@@ -184,5 +185,46 @@ func TestWholeProgram(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v (%v) and had train.py alone", entries, err)
+	}
+}
+
+// TestStopped: a run that has not ended at its limit is stopped with what it started. Its lowest cost is the time of the
+// whole run, or of each measured step once the hook has seen the first of them.
+func TestStopped(t *testing.T) {
+	const limit = 500 * time.Millisecond
+	t.Run("whole", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		c := Command{Args: []string{"sh", "-c", "sleep 600 & echo $! >pid; wait"}, Whole: true}
+		r, err := c.Run(context.Background(), nil, Plan{}, limit)
+		if err != nil || r.Stopped != tune.StopRun || r.Failed != "" || r.Cost != 0 || r.AtLeast <= 0 || r.AtLeast > limit.Seconds() {
+			t.Fatalf("run %+v (%v)", r, err)
+		}
+		text, err := os.ReadFile("pid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
+			t.Errorf("its child is left: %s", state)
+		}
+	})
+	t.Run("steps", func(t *testing.T) {
+		at, out := time.Unix(1_700_000_000, 0), filepath.Join(t.TempDir(), "result.json")
+		r := tune.ProgramRun{Plan: [2]int{4, 8}}
+		if (&Command{}).stopRun(&r, at, out); r.Stopped != tune.StopRun || r.AtLeast != 0 {
+			t.Errorf("stopped before the first measured step: %+v", r)
+		}
+		if err := os.WriteFile(out+beganSuffix, []byte("1699999996.5"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if (&Command{}).stopRun(&r, at, out); r.AtLeast != 3.5/8 {
+			t.Errorf("at least %g s per step, want 3.5 s for 8 steps", r.AtLeast)
+		}
+	})
+}
+
+// TestBegan: the hook notes the begin of the measured steps, and not earlier.
+func TestBegan(t *testing.T) {
+	if _, said, _ := train(t, nil, Plan{3, 5}); !slices.Equal(said.Began, []bool{false, false, true, true, true, true, true}) {
+		t.Errorf("after each step: %v", said.Began)
 	}
 }

@@ -102,10 +102,15 @@ func isBetter(gains []float64) bool {
 // signPairs is the least number of pairs for a sign test at p <= 0.001: all 10 agree by chance with p = 2^-10.
 const signPairs = 10
 
-// agreeOnGain is a sign test: it reports whether at least signPairs pairs all have a gain above margin. The test is
-// exact for any distribution of run times, and saves the gate's next stage.
+// agreeOnGain is a sign test: it reports whether the first signPairs pairs all have a gain above margin. The test is
+// exact for any distribution of run times, and saves the gate's next stage. Later pairs do not count: a test of any ten
+// pairs would be several tests.
 func agreeOnGain(pairs []pair) bool {
-	return len(pairs) >= signPairs && !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
+	return len(pairs) >= signPairs && allGain(pairs[:signPairs])
+}
+
+func allGain(pairs []pair) bool {
+	return !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
 }
 
 // margin is the relative gain below which a setting is not worth a line of code, as in compare and gate.

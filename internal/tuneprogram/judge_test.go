@@ -2,13 +2,14 @@ package tuneprogram
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// TestAllGain: ten pairs that agree are a gain at p <= 0.001, whatever their spread; nine are not, and neither are ten of
-// which one is within the margin.
+// TestAllGain: the first ten pairs, if they agree, are a gain at p <= 0.001, whatever their spread; nine are not, and
+// neither are ten of which one is within the margin.
 func TestAllGain(t *testing.T) {
 	if p := math.Pow(0.5, signPairs); p > 0.001 || 2*p <= 0.001 {
 		t.Errorf("%d pairs have p %g", signPairs, p)
@@ -29,6 +30,7 @@ func TestAllGain(t *testing.T) {
 		"one is small":  {append([]float64{1.01}, agree[1:]...), false},
 		"one is slower": {append([]float64{0.5}, agree[1:]...), false},
 		"eleven agree":  {append([]float64{1.3}, agree...), true},
+		"a later loses": {append(slices.Clone(agree), 0.5), true},
 		"none was made": {nil, false},
 	} {
 		if got := agreeOnGain(pairs(c.gains...)); got != c.want {

@@ -6,13 +6,13 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +35,8 @@ const lossesKept = 64
 // Plan has the numbers of warmup steps and measured steps of a run.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless.
+// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless. A run
+// that has not ended after limit is stopped with all its processes and has Stopped and no Cost.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
 	// Switch runs the program once and switches each setting on and off between its steps, as c describes.
@@ -49,6 +50,7 @@ type Command struct {
 	Folder *Folder           // copy to run in; nil: the current folder
 	// Whole is set if the hook sees no steps of the program: it then runs to its end, and the whole process is timed.
 	Whole bool
+	Meter Meter
 }
 
 // CommandLine returns the arguments of the unchanged program.
@@ -68,7 +70,11 @@ type hookConfig struct {
 // hookResult is the file that the hook writes; times are in seconds.
 type hookResult struct {
 	tune.HookReport
-	Window  float64        `json:"window_s"`
+	Window float64 `json:"window_s"`
+	// WindowAt has the begin and the end of the measured steps, in seconds since 1970.
+	WindowAt [2]float64 `json:"window_at"`
+	// GPUs has the UUIDs of the GPUs with memory of the program; "" for a UUID that PyTorch does not report.
+	GPUs    []string       `json:"gpus"`
 	CPU     float64        `json:"cpu_s"`
 	Startup float64        `json:"startup_s"`
 	Losses  []string       `json:"losses"`
@@ -93,6 +99,7 @@ func (c *Command) Switch(ctx context.Context, cells Cells, warm int, limit time.
 }
 
 func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, config hookConfig, limit time.Duration) error {
+	began := time.Now()
 	if c.Folder != nil {
 		if err := c.Folder.Restore(); err != nil {
 			return err
@@ -113,14 +120,17 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	maps.Copy(words, c.Start)
 	maps.Copy(words, s.arguments())
 	spent := child.Spent{}
-	cmd := child.Command{Args: fillPlaceholders(c.Args, words), Limit: limit, Spent: &spent, Env: append(s.environment(),
-		"PYTHONPATH="+pythonPath(scratch.Dir))}
+	// The limit includes the time of restoring the folder.
+	cmd := child.Command{Args: fillPlaceholders(c.Args, words), Limit: max(limit-time.Since(began), time.Millisecond),
+		Spent: &spent, Env: append(s.environment(), "PYTHONPATH="+pythonPath(scratch.Dir))}
 	if c.Folder != nil {
 		cmd.Dir = c.Folder.Dir
 	}
-	began := time.Now()
+	began = time.Now()
+	stop := c.Meter.start()
 	printed, said, err := cmd.Run(ctx)
 	run.Seconds = time.Since(began).Seconds()
+	seen := stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -128,13 +138,40 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", cmd.Args[0], lacking.Err).
 			WithFix("give its full path, or install it")
 	}
-	c.readMeasurement(run, out, printed, spent, failureText(err, said, limit))
+	if errors.Is(err, child.ErrLong) {
+		c.stopRun(run, began.Add(cmd.Limit), out)
+		return nil
+	}
+	c.readMeasurement(run, out, printed, spent, failureText(err, said), seen)
 	return nil
 }
 
+// stopRun marks a run that had not ended at a time, and computes the lowest cost that it can have. A run with steps
+// has one once its measurement began, which the hook notes in seconds since 1970.
+func (c *Command) stopRun(run *tune.ProgramRun, at time.Time, out string) {
+	run.Stopped = tune.StopRun
+	if c.Whole {
+		run.AtLeast = run.Seconds - time.Since(at).Seconds()
+		return
+	}
+	text, err := outside.ReadFound(out + beganSuffix)
+	if err != nil || run.Plan[1] == 0 {
+		return
+	}
+	if began, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err == nil {
+		measured := float64(at.UnixMicro())/1e6 - began
+		run.AtLeast = max(tune.FiniteOrZero(measured/float64(run.Plan[1])), 0)
+	}
+}
+
+// beganSuffix ends the name of the file that has the time at which the measurement began.
+const beganSuffix = ".began"
+
 // readMeasurement reads a run's figures from the hook's result. A run without hook steps gets the time of a benchmark
 // result that the program printed, or else the process's times.
-func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []byte, spent child.Spent, failed string) {
+func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []byte, spent child.Spent, failed string,
+	seen map[string][]update,
+) {
 	text, err := outside.ReadFound(file)
 	var h hookResult
 	switch {
@@ -147,6 +184,7 @@ func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []b
 		run.Blocks = h.Blocks
 		if !c.Whole {
 			fromSteps(run, &h, failed)
+			c.Meter.setEnergy(run, &h, seen)
 			return
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -159,7 +197,7 @@ func (c *Command) readMeasurement(run *tune.ProgramRun, file string, printed []b
 	}
 	run.Cost, run.CPU = spent.Wall.Seconds(), spent.CPU.Seconds()
 	if cost, ok := printedCost(printed); ok {
-		run.Cost = cost
+		run.Cost, run.Printed = cost, true
 	}
 }
 
@@ -196,12 +234,9 @@ func printedCost(text []byte) (seconds float64, ok bool) {
 }
 
 // failureText returns why a process failed, with the last line of its standard error; "" if err is nil.
-func failureText(err error, said string, limit time.Duration) string {
+func failureText(err error, said string) string {
 	if err == nil {
 		return ""
-	}
-	if errors.Is(err, child.ErrLong) {
-		return fmt.Sprintf("it had not ended after %s", limit.Round(time.Second))
 	}
 	why := err.Error()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

@@ -3,6 +3,7 @@ package tuneprogram
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -13,22 +14,30 @@ import (
 
 // screenSettings measures each setting between two runs of the unchanged program, in up to three passes. A setting
 // that fails, is clearly slower or changes the training gets no further pass. The screening publishes no ratio from
-// fewer than three pairs: single pairs show gains that do not exist.
+// fewer than three pairs: single pairs show gains that do not exist. If no setting is promising in the end, the time
+// that was reserved for its confirmation is used too.
 func (e *engine) screenSettings() error {
-	slices.SortStableFunc(e.rows, func(a, b *row) int {
-		return cmp.Or(cmp.Compare(btoi(a.Slow), btoi(b.Slow)), cmp.Compare(btoi(a.undecided), btoi(b.undecided)))
-	})
-	for pass := range passes {
-		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool { return !r.isLive() })
+	e.sortRows()
+	if err := e.screenPasses(); err != nil || len(e.listCandidates()) > 0 {
+		return err
+	}
+	e.reserved = earlyPairs
+	return e.screenPasses()
+}
+
+func (e *engine) screenPasses() error {
+	for range passes {
+		promised := len(e.listCandidates()) > 0
+		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
+			return !r.isLive() || len(r.gains) > 0 && !promised
+		})
 		if len(live) == 0 {
 			return nil
 		}
-		if pass > 0 && !slices.ContainsFunc(live, func(r *row) bool { return r.meanGain() > math.Log(promising) }) {
-			return nil
-		}
+		slices.SortStableFunc(live, func(a, b *row) int { return cmp.Compare(b.expectedGain(), a.expectedGain()) })
 		before := e.plain[len(e.plain)-1]
 		for _, r := range live {
-			if !e.fitsBudget(1, 1+e.reservedRuns(), Set{r.Setting}) {
+			if !e.fitsBudget(1, 1, Set{r.Setting}) {
 				continue // a cheaper setting may fit
 			}
 			after, err := e.measureBetween(r, before)
@@ -41,15 +50,22 @@ func (e *engine) screenSettings() error {
 	return nil
 }
 
-// reservedRuns returns the number of runs that the screening must leave for the confirmation: one stage of the gate
-// if a setting is promising, the fewest pairs otherwise.
-func (e *engine) reservedRuns() int {
-	for _, r := range e.rows {
-		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
-			return reserve
-		}
+// sortRows orders the settings for the first pass: those that findings name by their claim, then the others. Slow
+// settings come after fast ones, and settings that blocks have measured without a decision come last.
+func (e *engine) sortRows() {
+	slices.SortStableFunc(e.rows, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(b.claim, a.claim), cmp.Compare(btoi(a.Slow), btoi(b.Slow)),
+			cmp.Compare(btoi(a.undecided), btoi(b.undecided)))
+	})
+}
+
+// expectedGain returns the natural logarithm of the speedup by which the next pair is worth its time: the measured one,
+// else the one that a finding allows.
+func (r *row) expectedGain() float64 {
+	if len(r.gains) > 0 {
+		return r.meanGain()
 	}
-	return 2 * earlyPairs
+	return -math.Log1p(-r.claim)
 }
 
 func btoi(b bool) int {
@@ -61,11 +77,14 @@ func btoi(b bool) int {
 
 // isLive reports whether another pair of a setting may be worth its time.
 func (r *row) isLive() bool {
-	if r.switched {
-		return r.failed == "" && r.worse == "" && r.losses == nil && r.meanGain() > math.Log(promising)
+	if r.failed != "" || r.worse != "" || r.stopped != "" {
+		return false
 	}
-	return r.failed == "" && r.worse == "" && (len(r.gains) == 0 || r.meanGain() >= math.Log(hopeless) &&
-		(len(r.gains) == 1 || r.meanGain() > math.Log(promising)))
+	if r.switched {
+		return r.losses == nil && r.meanGain() > math.Log(promising)
+	}
+	return len(r.gains) == 0 || len(r.gains) < passes && r.meanGain() >= math.Log(hopeless) &&
+		(len(r.gains) == 1 || r.meanGain() > math.Log(promising))
 }
 
 func (r *row) meanGain() float64 { return stat.Mean(r.gains, nil) }
@@ -75,6 +94,10 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 	tuned, err := e.runProgram(Set{r.Setting}, "screening")
 	if err != nil {
 		return before, err
+	}
+	if r.stopped = e.stopText(Set{r.Setting}, tuned); r.stopped != "" {
+		e.reportProgress(Set{r.Setting}, r.stopped)
+		return before, nil
 	}
 	if tuned.Failed != "" {
 		r.failed = tuned.Failed
@@ -95,6 +118,7 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 	if baseCPU := math.Sqrt(before.CPU) * math.Sqrt(after.CPU); baseCPU > 0 && tuned.CPU > 0 {
 		r.cpu = append(r.cpu, math.Log(tuned.CPU/baseCPU))
 	}
+	r.energy.add(tuned, before, after)
 	r.startup = append(r.startup, tuned.StartupS-(before.StartupS+after.StartupS)/2)
 	if tuned.Hook != nil {
 		r.graphs = [2]int{tuned.Hook.Seen.Graphs, tuned.Hook.Seen.GraphBreaks}
@@ -137,14 +161,17 @@ func (e *engine) allowedText(c Change) string {
 // its losses differ, a second, slower run with fallback_random draws the original ones, only for this comparison.
 func (e *engine) sameTraining(s Set, tuned tune.ProgramRun) (tune.LossCheck, error) {
 	check := checkLosses(e.plain[0], tuned, e.own, s.mostChange(), e.MaxError)
-	if check.Verdict != tune.Changed || !s.compilesModel() || !e.fitsBudget(1, reserve, s) {
+	if check.Verdict != tune.Changed || !s.compilesModel() || !e.fitsBudget(1, 0, s) {
 		return check, nil
 	}
 	drawn := slices.Clone(s)
 	drawn = append(drawn, Setting{Knob: "fallback_random", Value: "on",
 		Hook: map[string]any{"fallback_random": true}, Slow: true})
 	r, err := e.runProgram(drawn, "comparing losses")
-	if err != nil || r.Failed != "" {
+	if errors.Is(err, errStarved) || err == nil && !r.IsMeasured() {
+		return check, nil
+	}
+	if err != nil {
 		return check, err
 	}
 	return checkLosses(e.plain[0], r, e.own, s.mostChange(), e.MaxError), nil
@@ -156,7 +183,7 @@ func (e *engine) plainRun(phase string) (tune.ProgramRun, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Failed != "" {
+	if !r.IsMeasured() {
 		return r, e.brokenError(r)
 	}
 	e.plain = append(e.plain, r)
@@ -193,12 +220,15 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 		return gains, err
 	}
 	for k := range additionPairs {
-		if !e.fitsBudget(1, 1+reserve, tuned) {
+		if !e.fitsBudget(1, 1, tuned) {
 			return gains, nil
 		}
 		p, err := e.measureTurn(base, tuned, k%2 == 1, phase)
 		if errors.Is(err, errFailed) {
-			return nil, nil // the settings fail together
+			return nil, nil // the settings fail together, or their run was stopped
+		}
+		if errors.Is(err, errStarved) {
+			return gains, nil
 		}
 		if err != nil {
 			return gains, err
@@ -211,8 +241,8 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 	return gains, nil
 }
 
-// errFailed is the error of a run that failed with settings. The document has the failure's text.
-var errFailed = errors.New("a run with settings failed")
+// errFailed is the error of a run with settings that failed, or that the time limit of a run stopped.
+var errFailed = errors.New("a fresh process came to no figure")
 
 // measureTurn runs both sets one after the other, in the given order.
 func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
@@ -231,9 +261,12 @@ func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p 
 		if err != nil {
 			return p, err
 		}
-		if r.Failed != "" {
-			e.reportProgress(s, r.Failed)
-			return p, errFailed
+		if r.Stopped == tune.StopBudget {
+			return p, errStarved
+		}
+		if why := cmp.Or(r.Failed, e.stopText(s, r)); why != "" {
+			e.reportProgress(s, why)
+			return p, fmt.Errorf("%w: %s", errFailed, why)
 		}
 		if s.Key() == tuned.Key() {
 			p.tuned = r

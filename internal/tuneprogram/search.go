@@ -33,7 +33,8 @@ type Options struct {
 	Save     func(*tune.Result) error // called after every run
 	Progress func(Progress)
 	// Findings records the program once and returns the findings of its analysis. nil: the program is not recorded.
-	Findings func(ctx context.Context) ([]Finding, error)
+	// Recording takes no longer than limit.
+	Findings func(ctx context.Context, limit time.Duration) ([]Finding, error)
 	Resume   *tune.Result // an earlier search of the same program, whose runs are reused
 	// Whole is called if the hook sees no steps in the program. Later runs must be timed as whole processes.
 	Whole func()
@@ -55,43 +56,46 @@ const (
 	window                = 1500 * time.Millisecond // total time of the measured steps
 	mostEpoch             = 400                     // steps of the longest epoch that is measured whole
 	plainRuns             = 2
-	passes                = 3    // of the screening
+	passes                = 3    // of the screening, and pairs of a setting in it
 	hopeless              = 0.95 // speedup in the first pair below which a setting gets no second pair
 	promising             = 1.03 // mean speedup of all pairs above which a setting is a candidate
 	mostCandidates        = 4
 	additionPairs         = 5
 	slowRun               = 45 * time.Second // assumed time of compiling until a compiled run was measured
-	reserve               = 2 * gatePairs    // runs for one stage of a confirmation
-	longerThan            = 60 * time.Second // added to five times a plain run's time for the time limit of a run
 )
 
 type engine struct {
 	Options
-	ctx    context.Context
-	out    *tune.Result
-	p      *tune.Program
-	replay []tune.ProgramRun
-	before time.Duration // time that the resumed search had spent
-	began  time.Time
-	plan   Plan
-	plain  []tune.ProgramRun // runs of the unchanged program with the current plan
-	own    tune.LossCheck
-	rows   []*row
-	found  []Finding                // findings of the recording
-	times  map[string]time.Duration // time of one run, by the key of its settings
+	ctx      context.Context
+	out      *tune.Result
+	p        *tune.Program
+	replay   []tune.ProgramRun // remaining runs of the resumed search
+	replayed time.Duration     // time that the resumed search had spent after the last replayed run
+	before   time.Duration     // time that the resumed search had spent
+	began    time.Time
+	reserved int // pairs for which the present phase leaves time, see reservedTime
+	plan     Plan
+	plain    []tune.ProgramRun // runs of the unchanged program with the current plan
+	own      tune.LossCheck
+	rows     []*row
+	found    []Finding                // findings of the recording
+	times    map[string]time.Duration // time of one run, by the key of its settings
 }
 
 type row struct {
 	Setting
+	claim float64   // share of the step that a finding promises, 0 to 1; 0 if none names the setting
 	gains []float64 // natural logarithms of the speedups
 	// switched marks that the gains come from blocks within one process, undecided that these blocks show a gain that
 	// may be noise.
 	switched, undecided bool
 	cpu                 []float64 // natural logarithms of the CPU time ratios, tuned over base
+	energy              energies
 	memory              []int64
 	losses              *tune.LossCheck
 	failed              string
 	worse               string // why the setting is refused
+	stopped             string // why its run was stopped: it gets no further pair
 	// startup has the extra seconds before the first step, compared with the unchanged program. graphs has the
 	// numbers of graphs and graph breaks of a compiled model.
 	startup []float64
@@ -126,24 +130,28 @@ func (e *engine) runSearch() error {
 		return err
 	}
 	e.askFindings()
-	if err := e.switchSettings(); err != nil {
+	e.reserved = signPairs
+	if err := e.switchSettings(); err != nil && !errors.Is(err, errStarved) {
 		return err
 	}
-	if err := e.screenSettings(); err != nil {
+	if err := e.screenSettings(); err != nil && !errors.Is(err, errStarved) {
 		return err
 	}
 	best, err := e.combineSettings()
 	if err != nil {
 		return err
 	}
+	e.reserved = 0
 	return e.decideSet(best)
 }
 
 func (e *engine) runProgram(s Set, phase string) (tune.ProgramRun, error) {
 	return e.runOnce(s.Key(), e.plan, phase, func() (tune.ProgramRun, error) {
-		r, err := e.Runner.Run(e.ctx, s, e.plan, e.timeLimit(s))
-		e.perSample(&r)
-		return r, err
+		return e.boundRun(s, func(limit time.Duration) (tune.ProgramRun, error) {
+			r, err := e.Runner.Run(e.ctx, s, e.plan, limit)
+			e.perSample(&r)
+			return r, err
+		})
 	})
 }
 
@@ -155,12 +163,14 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	r, ok := e.replayRun(key, plan)
 	if !ok {
 		if e.Progress != nil {
-			e.Progress(Progress{Phase: phase, Note: key, Spent: e.timeSpent(), Left: e.Budget - e.timeSpent()})
+			spent := e.timeSpent()
+			e.Progress(Progress{Phase: phase, Note: key, Spent: spent, Left: e.Budget - spent})
 		}
 		var err error
 		if r, err = run(); err != nil {
 			return r, err
 		}
+		r.EndS = e.timeNow().Seconds()
 	}
 	e.p.Runs = append(e.p.Runs, r)
 	took := time.Duration(r.Seconds * float64(time.Second))
@@ -183,47 +193,20 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 	if was, now := e.plain[0].Hook.Batch, r.Hook.Batch; was > 0 && now > 0 && was != now {
 		share := float64(was) / float64(now)
-		r.Cost, r.CPU = r.Cost*share, r.CPU*share
+		r.Cost, r.CPU, r.Joules = r.Cost*share, r.CPU*share, r.Joules*share
 	}
 }
 
-// replayRun returns the next run of the resumed search if it has the wanted key and plan.
+// replayRun returns the next run of the resumed search if it has the wanted key and plan. A run that a smaller budget
+// stopped is made again.
 func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
-	n := len(e.p.Runs)
-	if n >= len(e.replay) || e.replay[n].Key != key || e.replay[n].Plan != [2]int{plan.Warm, plan.Steps} {
+	if len(e.replay) == 0 || e.replay[0].Key != key || e.replay[0].Plan != [2]int{plan.Warm, plan.Steps} {
 		e.replay = nil // the search took another path; the remaining runs belong to the old one
 		return tune.ProgramRun{}, false
 	}
-	return e.replay[n], true
-}
-
-func (e *engine) timeSpent() time.Duration { return e.before + e.Now().Sub(e.began) }
-
-func (e *engine) timeLimit(s Set) time.Duration {
-	plain, known := e.times[""]
-	if !known {
-		return max(e.Budget, longerThan)
-	}
-	most := 5*plain + longerThan
-	if s.isSlow() {
-		most += 4 * longerThan
-	}
-	return most
-}
-
-// fitsBudget reports whether the given number of runs with s, plus others runs of the unchanged program, fit into the
-// remaining budget. Runs that the resumed search already made cost nothing.
-func (e *engine) fitsBudget(runs, others int, s Set) bool {
-	if len(e.p.Runs)+runs+others <= len(e.replay) {
-		return true
-	}
-	one, known := e.times[s.Key()]
-	if !known {
-		if one = e.times[""]; s.isSlow() {
-			one += slowRun
-		}
-	}
-	return e.timeSpent()+time.Duration(runs)*one+time.Duration(others)*e.times[""] <= e.Budget
+	r := e.replay[0]
+	e.replay, e.replayed = e.replay[1:], time.Duration(r.EndS*float64(time.Second))
+	return r, r.Stopped != tune.StopBudget || e.Budget.Seconds() <= e.Resume.BudgetS
 }
 
 // prepareSearch probes the program, plans the steps to measure, checks whether losses repeat, and lists the settings.
@@ -231,19 +214,19 @@ func (e *engine) prepareSearch() error {
 	e.plan = Plan{probeWarm, probeSteps}
 	probe, err := e.runProgram(nil, "probe")
 	if err != nil {
-		return err
+		return e.shortBudget(err)
+	}
+	if !probe.IsMeasured() {
+		return e.shortBudget(e.brokenError(probe))
 	}
 	if probe.Hook == nil {
-		return e.prepareWhole(probe)
-	}
-	if probe.Failed != "" {
-		return e.brokenError(probe)
+		return e.prepareWhole()
 	}
 	e.shortenPlan(probe)
 	for len(e.plain) < plainRuns {
 		r, err := e.plainRun("the program as it is")
 		if err != nil {
-			return err
+			return e.shortBudget(err)
 		}
 		if e.shortenPlan(r) { // the run showed an epoch or the program's end
 			e.plain = nil
@@ -266,17 +249,14 @@ func (e *engine) prepareSearch() error {
 const wholeSettings = "settings of PyTorch"
 
 // prepareWhole prepares a program whose steps the hook does not see: whole processes are timed.
-func (e *engine) prepareWhole(probe tune.ProgramRun) error {
-	if probe.Failed != "" {
-		return e.brokenError(probe)
-	}
+func (e *engine) prepareWhole() error {
 	if e.Whole != nil {
 		e.Whole()
 	}
 	e.plan, e.p.Metric, e.plain = Plan{}, tune.PerRun, nil
 	for len(e.plain) < plainRuns {
 		if _, err := e.plainRun("the program as it is"); err != nil {
-			return err
+			return e.shortBudget(err)
 		}
 	}
 	e.describeProgram()
@@ -327,7 +307,14 @@ func (e *engine) addOffer(s Setting) {
 	}
 }
 
+// brokenError is the error of an unmeasured run of the unchanged program: errStarved if the budget stopped it.
 func (e *engine) brokenError(r tune.ProgramRun) error {
+	switch r.Stopped {
+	case tune.StopBudget:
+		return errStarved
+	case tune.StopRun:
+		r.Failed = "it had not ended after " + gpuprof.FormatSeconds(r.Seconds)
+	}
 	fix := "run it by itself to see why"
 	if e.Copied {
 		fix += "; it ran in a copy of the working folder, and --in-place runs it in the folder itself"
@@ -339,6 +326,7 @@ func (e *engine) describeProgram() {
 	e.own = checkRepeats(e.plain, e.MaxError)
 	e.p.Losses, e.p.Warm, e.p.Steps = e.own, e.plan.Warm, e.plan.Steps
 	costs := []float64{e.plain[0].Cost, e.plain[1].Cost}
+	e.p.EnergyUnknown = e.energyUnknown()
 	e.p.Noise = max(costs[0], costs[1])/min(costs[0], costs[1]) - 1
 	e.setDefault()
 }
@@ -352,6 +340,7 @@ func (e *engine) setDefault() {
 	if len(logs) == 0 {
 		return
 	}
+	e.p.Joules = meanJoules(e.plain)
 	perS, ci := estimateRatio(logs)
 	e.out.Unit = "steps/s"
 	if e.p.Metric != tune.PerStep {

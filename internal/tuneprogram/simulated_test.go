@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -23,9 +24,12 @@ type machine struct {
 	changes map[string]bool    // settings that change the losses
 	noise   float64            // standard deviation of the logarithm of a run's cost
 	slow    float64            // share of runs that are slower by half
-	runs    int
-	stop    int // the run during which the user interrupts; 0: never
-	end     context.CancelFunc
+	watts   float64            // power of the GPU; 0: none
+	// load multiplies the time of a run, by its number from 1; nil: 1.
+	load func(run int) float64
+	runs int
+	stop int // the run during which the user interrupts; 0: never
+	end  context.CancelFunc
 }
 
 // costOf is the cost of a step with settings, without noise.
@@ -40,7 +44,22 @@ func (m *machine) costOf(s Set) float64 {
 	return 0.01 * share / gain
 }
 
-func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune.ProgramRun, error) {
+// spend lets the clock go on by the time of a run, at most by its limit and the time in which its processes end.
+func (m *machine) spend(r *tune.ProgramRun, seconds float64, limit time.Duration) (stopped bool) {
+	if m.load != nil {
+		seconds *= m.load(m.runs)
+	}
+	took := time.Duration(seconds * float64(time.Second))
+	if stopped = took > limit; stopped {
+		took = limit + child.Patience
+		r.Stopped, r.AtLeast = tune.StopRun, max(limit.Seconds()-3, 0)/float64(r.Plan[1])
+	}
+	m.now = m.now.Add(took)
+	r.Seconds = took.Seconds()
+	return stopped
+}
+
+func (m *machine) Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error) {
 	if m.runs++; m.runs == m.stop {
 		m.end()
 		return tune.ProgramRun{}, ctx.Err()
@@ -56,11 +75,14 @@ func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune
 			loss = "0x1p+01"
 		}
 	}
-	seconds := 3 + cost*float64(p.Warm+p.Steps)
-	m.now = m.now.Add(time.Duration(seconds * float64(time.Second)))
+	r := tune.ProgramRun{Key: s.Key(), Plan: [2]int{p.Warm, p.Steps}}
+	if m.spend(&r, 3+cost*float64(p.Warm+p.Steps), limit) {
+		return r, nil
+	}
 	seen := tune.Observed{Threads: 1, MKLDNN: true, KeepGrads: 5, Anomaly: 5, Loaders: []tune.Loader{{Workers: &two}}, Optimizers: []tune.Optimizer{{Tensors: 9}},
 		Calls: map[string]map[string]int{"gc.collect": {"train.py:7": 5}}}
-	r := tune.ProgramRun{Key: s.Key(), Plan: [2]int{p.Warm, p.Steps}, Cost: cost, CPU: cost, Seconds: seconds, Losses: []string{"0x1p+00", loss}, Memory: 1 << 20}
+	r.Joules = m.watts * cost
+	r.Cost, r.CPU, r.Losses, r.Memory = cost, cost, []string{"0x1p+00", loss}, 1<<20
 	r.Hook = &tune.HookReport{Steps: p.Steps, Device: "cpu", Seen: seen}
 	if len(s) > 0 {
 		r.Took = map[string]int{"it": 1}
@@ -69,14 +91,21 @@ func (m *machine) Run(ctx context.Context, s Set, p Plan, _ time.Duration) (tune
 }
 
 // Switch times blocks of each setting; every side of a block has the noise of a run.
-func (m *machine) Switch(ctx context.Context, c Cells, warm int, _ time.Duration) (tune.ProgramRun, error) {
+func (m *machine) Switch(ctx context.Context, c Cells, warm int, limit time.Duration) (tune.ProgramRun, error) {
 	if m.runs++; m.runs == m.stop {
 		m.end()
 		return tune.ProgramRun{}, ctx.Err()
 	}
-	r := tune.ProgramRun{Key: c.Key(), Plan: [2]int{warm, c.countSteps()}, Cost: 0.01, Hook: &tune.HookReport{Device: "cpu"}}
-	r.Seconds = 3 + r.Cost*float64(warm+c.countSteps())
-	m.now = m.now.Add(time.Duration(r.Seconds * float64(time.Second)))
+	seconds := 3 + m.costOf(c.Base)*float64(warm)
+	for _, s := range c.Settings {
+		off, on := m.costOf(c.Base), m.costOf(c.Base.addSetting(s))
+		seconds += (off + on) / 2 * float64(c.countSteps()/len(c.Settings))
+	}
+	r := tune.ProgramRun{Key: c.Key(), Plan: [2]int{warm, c.countSteps()}}
+	if m.spend(&r, seconds, limit) {
+		return r, nil
+	}
+	r.Cost, r.Hook = 0.01, &tune.HookReport{Device: "cpu"}
 	for _, s := range c.Settings {
 		b := tune.Switched{Name: s.Name(), Took: 1}
 		for range c.Blocks {
@@ -205,7 +234,7 @@ func TestChangedTraining(t *testing.T) {
 
 // TestStarved: a budget without room for a confirmation recommends nothing, and says so.
 func TestStarved(t *testing.T) {
-	for _, budget := range []time.Duration{time.Second, 15 * time.Second, 30 * time.Second} {
+	for _, budget := range []time.Duration{20 * time.Second, 30 * time.Second} {
 		m := &machine{gains: map[string]float64{"gc.collect=removed": 5}}
 		r, err := m.search(context.Background(), 1, budget, nil)
 		if err != nil || r.Recommended != nil || !strings.Contains(r.Conclusion.Text, "--budget") {

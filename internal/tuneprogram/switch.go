@@ -64,12 +64,13 @@ func (c Cells) config() *blockConfig {
 
 // Limits of the blocks.
 const (
-	cellTime                    = 50 * time.Millisecond // between two switches
-	leastCell, mostCell         = 2, 50                 // steps between two switches
-	mostBlocks                  = 10
-	leastBlocks                 = 4    // that decide a setting
-	shareOfBudget       float64 = 0.15 // maximum share of the budget for the blocks
-	masking                     = 1.5  // times faster: gain of a set that may hide the gains of other settings
+	cellTime            = 50 * time.Millisecond // between two switches
+	leastCell, mostCell = 2, 50                 // steps between two switches
+	mostBlocks          = 10
+	leastBlocks         = 4    // that decide a setting
+	shareOfBudget       = 0.15 // maximum share of the budget for the planned blocks
+	shareOfBlocks       = 0.2  // added to the time of one run for the limit of the process
+	masking             = 1.5  // times faster: gain of a set that may hide the gains of other settings
 )
 
 // switchSettings compares all settings that can be switched within one process: many pairs of neighbouring steps cost
@@ -105,13 +106,17 @@ func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) 
 	if h := e.plain[0].Hook; h.Ended { // the program has only plan.Steps steps
 		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
 	}
-	if c.Blocks < leastBlocks || !e.fitsBudget(1, earlyPairs, c.Base) {
+	if c.Blocks < leastBlocks || !e.fitsBudget(1, 0, c.Base) {
 		return r, nil
 	}
-	took := time.Duration(step * float64(c.countSteps()) * float64(time.Second))
 	plan := Plan{e.plan.Warm, c.countSteps()}
+	if len(e.replay) > 0 && e.replay[0].Key == c.Key() { // a search with another budget made another number of blocks
+		plan = Plan{e.replay[0].Plan[0], e.replay[0].Plan[1]}
+	}
 	return e.runOnce(c.Key(), plan, phase, func() (tune.ProgramRun, error) {
-		return e.Runner.Switch(e.ctx, c, plan.Warm, e.timeLimit(c.Base)+3*took)
+		return e.boundRun(c.Base, func(limit time.Duration) (tune.ProgramRun, error) {
+			return e.Runner.Switch(e.ctx, c, plan.Warm, min(limit, e.timeOf(c.Base)+shareOf(e.Budget, shareOfBlocks)))
+		})
 	})
 }
 
@@ -137,7 +142,7 @@ func (e *engine) listMasked(best Set) ([]*row, error) {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
 		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
 	})
-	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(masking) || !e.fitsBudget(1, reserve, best) {
+	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(masking) {
 		return nil, nil
 	}
 	c := Cells{Base: best}

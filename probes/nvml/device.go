@@ -97,6 +97,21 @@ func (d *Device) readNumber(q quantity) (float64, bool) {
 // at intervals (EnergyPeriod).
 func (d *Device) EnergyJ() (float64, bool) { return d.readNumber(energy) }
 
+// EnergyCounters returns functions that read the energy that each GPU has used since its driver was loaded, in joules, by
+// its UUID. ok is false for a GPU without a counter. A GPU in MIG mode is listed as a whole.
+func (l *Library) EnergyCounters() map[string]func() (joules float64, ok bool) {
+	out := map[string]func() (float64, bool){}
+	for i, info := range l.Devices() {
+		if g := (gated{l, l.gpus[i]}); info.UUID != "" {
+			out[info.UUID] = func() (float64, bool) {
+				v, err := g.readNumber(energy)
+				return v, err == nil
+			}
+		}
+	}
+	return out
+}
+
 // PowerW returns the current power in watts: an instant reading if the driver has one, else the average over the
 // last second. Facts()["power"] names the kind.
 func (d *Device) PowerW() (float64, bool) {

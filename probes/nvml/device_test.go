@@ -375,3 +375,20 @@ func TestLatency(t *testing.T) {
 		t.Errorf("latency %v, %v", d, ok)
 	}
 }
+
+// TestEnergyCounters: each GPU has its counter by its UUID, and one that NVML does not support is unknown.
+func TestEnergyCounters(t *testing.T) {
+	whole, lacking := healthy("1111aaaa-0000-0000-0000-000000000000"), healthy("2222bbbb-0000-0000-0000-000000000000")
+	delete(lacking.numbers, energy)
+	all := library(t, whole, lacking).EnergyCounters()
+	if len(all) != 2 {
+		t.Fatalf("%d counters", len(all))
+	}
+	first, ok := all["GPU-1111aaaa-0000-0000-0000-000000000000"]()
+	value(t, "energy", first, ok, 1000)
+	second, ok := all["GPU-1111aaaa-0000-0000-0000-000000000000"]()
+	value(t, "energy after 5 J", second, ok, 1005)
+	if j, ok := all["GPU-2222bbbb-0000-0000-0000-000000000000"](); ok {
+		t.Errorf("a GPU without a counter has used %g J", j)
+	}
+}

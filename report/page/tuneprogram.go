@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -70,13 +71,34 @@ func programConclusion(r *tune.Result) Section {
 		}
 		add("as it is", view.Cost(d.Median, r.Unit), note, false)
 	}
+	add("its energy", perStep(r.Program.Joules), "", false)
+	if r.Program.Device == "cuda" {
+		facts.Lines = append(facts.Lines, dropEmpty(energyUnknown(r.Program))...)
+	}
 	add("its losses", r.Program.Losses.Text(), unchangedLosses(r.Program), false)
 	if rec := r.Recommended; rec != nil {
 		add("memory", formatPositive(rec.MemoryRatio, "x%.2f"), "of the peak of the program as it is", false)
+		add("energy", formatPositive(rec.EnergyRatio, "x%.2f"), "of the program as it is: "+perStep(rec.Joules), false)
 		add("paid once", rec.OneTimeText(), "", false)
 	}
 	s.Blocks = append(s.Blocks, facts)
 	return s
+}
+
+// energyUnknown states why no energy is shown; an empty line if it is known.
+func energyUnknown(p *tune.Program) Line {
+	if p.EnergyUnknown == "" {
+		return Line{}
+	}
+	return Line{Label: "its energy", Value: "unknown", Note: p.EnergyUnknown}
+}
+
+// perStep formats joules per step; "" if they are unknown.
+func perStep(joules float64) string {
+	if text := joulesCell(joules).Text; text != "" {
+		return text + " per step"
+	}
+	return ""
 }
 
 // unchangedLosses describes how well the losses of two runs of the unchanged program agree.
@@ -95,6 +117,10 @@ func settingSection(r *tune.Result) Section {
 	t := Table{Name: "Table of settings", Noun: "setting", Caption: "Times faster are against the program as it is, measured next to it; losses are compared with its own, memory is the peak over that of the program as it is.",
 		Columns: append(numberColumns("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
 			Column{Title: "verdict", Left: true}, Column{Title: "line, or reason", Remark: true, Left: true, In: Verbose | HTML | Markdown})}
+	energy := slices.ContainsFunc(r.Effects, func(f tune.Effect) bool { return f.Joules > 0 })
+	if energy {
+		t.Columns = slices.Insert(t.Columns, energyAt, Column{Title: "energy per step", Drop: 4})
+	}
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)
 		if f.Ratio > 0 && f.CI95 == [2]float64{} {
@@ -104,10 +130,23 @@ func settingSection(r *tune.Result) Section {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
 			{Text: f.Losses.Text(), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
 			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
+		if last := &t.Rows[len(t.Rows)-1]; energy {
+			last.Cells = slices.Insert(last.Cells, energyAt, joulesCell(f.Joules))
+		}
 	}
 	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
 		Note: "One setting by itself, each run between two of the program as it is. Sets that were taken to a gate in fresh processes come first."}
 	return Section{ID: "effects-of-knobs", Heading: "Effect of each setting", Blocks: []Block{chart, t}}
+}
+
+// energyAt is the position of the column with joules, which a table has if a setting's energy is known.
+const energyAt = 8
+
+func joulesCell(joules float64) Cell {
+	if !(joules > 0) || !gpuprof.IsFinite(joules) {
+		return Cell{}
+	}
+	return amountCell(gpuprof.FormatSI(joules, "J"), joules, "J")
 }
 
 func lossTone(l *tune.LossCheck) Tone {
@@ -150,5 +189,6 @@ func programFacts(r *tune.Result) Block {
 	}
 	return Lines{Lines: dropEmpty(Line{Label: "command", Value: p.CommandText(), Code: true}, Line{Label: "steps", Value: steps}, Line{Label: "epoch", Value: epoch},
 		Line{Label: "threads", Value: threads}, Line{Label: "noise", Value: view.Percent(p.Noise), Note: "between two runs of the program as it is"}, Line{Label: "folder", Value: folder},
+		energyUnknown(p),
 		Line{Label: "loss limit", Value: formatPositive(r.MaxError, "%.2g"), Note: "of the first loss"}, Line{Label: "runs", Value: fmt.Sprint(len(p.Runs))})}
 }

@@ -46,6 +46,33 @@ func TestTuneProgram(t *testing.T) {
 	}
 }
 
+// TestStoppedAndEnergy: a stopped setting has its bound and no figure. The joules per step have a column where one is
+// known, and else a line with the reason.
+func TestStoppedAndEnergy(t *testing.T) {
+	r := tunedProgram()
+	r.Effects = append(r.Effects, tune.Effect{Knob: "threads", From: "16", To: "1", Verdict: tune.Stopped, Reason: "stopped by the budget after 40.0 s: at least 12.5 times slower"})
+	r.Failed = append(r.Failed, tune.Failure{Knobs: gpuprof.Settings{"threads": "1"}, Error: r.Effects[3].Reason})
+	r.Program.Device, r.Program.EnergyUnknown = "cuda", "NVML reports no energy of the GPU"
+	out := tuneText(t, r, table.Options{Width: 200})
+	for _, want := range []string{"stopped by the budget after 40.0 s: at least 12.5 times slower", "its energy", "unknown", "NVML reports no energy of the GPU"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "energy per step") {
+		t.Errorf("a column of unknown energies in\n%s", out)
+	}
+	r.Program.Joules, r.Program.EnergyUnknown = 12.5, ""
+	r.Effects[0].Joules, r.Effects[0].EnergyRatio = 9.75, 0.796
+	r.Recommended.Joules, r.Recommended.EnergyRatio = 9.5, 0.78
+	out = tuneText(t, r, table.Options{Width: 200})
+	for _, want := range []string{"energy per step", "9.75 J", "12.5 J per step", "x0.78", "9.50 J per step"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // TestClaimsBesideGains: each finding of the recording with its claim, the measured gain and the verdict.
 func TestClaimsBesideGains(t *testing.T) {
 	r := tunedProgram()

@@ -50,6 +50,7 @@ class Hook:
         self.anchor = None  # the optimizer whose steps count
         self.borders = 0
         self.first = self.start = self.cpu = self.last = 0.0
+        self.window = [0.0, 0.0]  # begin and end of the measured steps, seconds since 1970
         self.longest = 0.0
         self.done = False
         self.blocks = None  # settings that are switched within this process
@@ -115,6 +116,8 @@ class Hook:
                 self.finish(self.last)
             return
         at_border = self.borders in (warm, warm + steps)
+        if self.borders == warm:
+            self.guarded("began", self.note_began)
         if at_border:
             self.synchronize()
         now = time.perf_counter()
@@ -123,11 +126,17 @@ class Hook:
         self.last = now
         if self.borders == warm:
             self.start, self.cpu = now, time.process_time()
+            self.window[0] = time.time()
             self.settings.training_began()
             if self.blocks is not None and not self.blocks.advance():
                 self.finish(now)
         elif self.borders == warm + steps:
             self.finish(now)
+
+    def note_began(self):
+        """Notes the time for a run that is stopped before its last step: each measured step then took a part of the rest."""
+        with open(self.config["out"] + ".began", "w", encoding="utf-8") as f:
+            f.write(repr(time.time()))
 
     def synchronize(self):
         cuda = getattr(self.torch, "cuda", None)
@@ -136,7 +145,7 @@ class Hook:
 
     def finish(self, now):
         """After the last measured step: writes the result and ends the program."""
-        cpu = time.process_time() - self.cpu
+        cpu, self.window[1] = time.process_time() - self.cpu, time.time()
         self.done = True
         self.guarded("result", self.write, self.borders - self.config["warm"], now - self.start, cpu, False)
         if self.config["end"]:
@@ -158,6 +167,7 @@ class Hook:
             "startup_s": self.first - self.began, "losses": self.numbers(), "applied": self.applied,
             "refused": self.refused, "seen": self.seen, "memory_bytes": memory(self.torch), "ended": ended,
             "device": self.settings.device, "batch": self.batch,
+            "window_at": self.window, "gpus": self.guarded("gpus", gpus, self.torch) or [],
             "blocks": self.blocks.result() if self.blocks is not None else [],
         }
         part = self.config["out"] + ".part"
@@ -185,6 +195,15 @@ def memory(torch):
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def gpus(torch):
+    """The UUIDs of the GPUs on which this process has memory; "" for one that PyTorch does not report."""
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return []
+    used = [i for i in range(cuda.device_count()) if cuda.max_memory_allocated(i) > 0]
+    return [str(getattr(cuda.get_device_properties(i), "uuid", "")) for i in used]
 
 
 def end():

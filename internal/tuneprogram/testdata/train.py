@@ -3,6 +3,7 @@
 import atexit
 import gc
 import json
+import os
 import sys
 
 import torch
@@ -22,7 +23,7 @@ class Net(torch.nn.Module):
 
 def told():
     with open("told.json", "w") as f:
-        json.dump({"threads": torch.get_num_threads(), "used": optimizer.used, "workers": loader.num_workers, "collected": collected, "ended": ended, "states": states}, f)
+        json.dump({"threads": torch.get_num_threads(), "used": optimizer.used, "workers": loader.num_workers, "collected": collected, "ended": ended, "states": states, "began": began}, f)
 
 
 def state():
@@ -43,7 +44,13 @@ def collects():
     return len(ran) > 0
 
 
-collected, ended, states = [], False, []
+def has_begun():
+    """Whether the hook, whose folder is the first of PYTHONPATH, has noted the begin of the measured steps."""
+    with open(os.path.join(os.environ["PYTHONPATH"].split(os.pathsep)[0], "config.json")) as f:
+        return os.path.exists(json.load(f)["out"] + ".began")
+
+
+collected, ended, states, began = [], False, [], []
 if options.get("threads"):
     torch.set_num_threads(int(options["threads"]))
 if options.get("anomaly"):
@@ -73,6 +80,7 @@ try:
             if options.get("fail") == "1":
                 raise RuntimeError("the loss is not finite")
             states.append(state())
+            began.append(has_begun())
             told()
     ended = True
 finally:

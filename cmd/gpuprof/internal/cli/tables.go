@@ -27,19 +27,21 @@ type Tables struct {
 	NoGPU       func() string                                             // why no GPU is used; "" where one can be
 	Instruments func(device.Device) (in measure.Instruments, done func()) // telemetry of a device; nil for none
 	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of every GPU, by the prefix of its tracks
-	DriverCUDA  func() int                                                // driver's CUDA release, 12080 for 12.8; 0 without a driver
-	AskCUPTI    func(path string) (int, error)                            // interface version of a libcupti; nil if none can be loaded
-	Documents   Documents
-	Site        func(*history.Report) ([]SiteFile, error)           // static pages of a history
-	Opening     func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer alone, while a program is recorded
-	TellGitHub  func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
-	Plots       []string               // values of --plot
-	PlotsText   func(of string) string // plots of a kind of document; of "" lists all kinds
-	CPUModel    func() string
-	Tool        gpuprof.Tool
-	Clock       func() time.Time // clock for the budgets of tune; nil for the system's
-	Recorder    string           // settings that precede those of the CUDA recorder
-	Limit       time.Duration    // shortest time limit of a gate's process; 0 for the default
+	// Energy returns the counters of the joules that each GPU has used, by its UUID, or why there are none.
+	Energy     func() (counters map[string]func() (joules float64, ok bool), unknown string, done func())
+	DriverCUDA func() int                     // driver's CUDA release, 12080 for 12.8; 0 without a driver
+	AskCUPTI   func(path string) (int, error) // interface version of a libcupti; nil if none can be loaded
+	Documents  Documents
+	Site       func(*history.Report) ([]SiteFile, error)           // static pages of a history
+	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer alone, while a program is recorded
+	TellGitHub func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
+	Plots      []string               // values of --plot
+	PlotsText  func(of string) string // plots of a kind of document; of "" lists all kinds
+	CPUModel   func() string
+	Tool       gpuprof.Tool
+	Clock      func() time.Time // clock for the budgets of tune; nil for the system's
+	Recorder   string           // settings that precede those of the CUDA recorder
+	Limit      time.Duration    // shortest time limit of a gate's process; 0 for the default
 }
 
 // Device is a value of --device.

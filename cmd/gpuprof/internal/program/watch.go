@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ type WatchCmd struct {
 
 // Help implements kong.HelpProvider.
 func (WatchCmd) Help() string {
-	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. It ends with the recording.\n\n" + cli.Examples(
+	return "Shows what a program does while gpuprof run records it: how long the GPU works and waits, the time of a step, the kernels and copies of the last 30 seconds. " +
+		"Of a Python program on the CPU it shows how far its recording is, and the times of steps once they are measured. It ends with the recording.\n\n" + cli.Examples(
 		"gpuprof run watch gpuprof-20260102-150405",
 		"gpuprof run watch --once 4711",
 	)
@@ -44,7 +46,11 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	if !record.HasRecorder(dir) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: no recorder of gpuprof run has written there", c.Dir).WithFix("name the folder of a program that gpuprof run records")
 	}
-	w := newWatching(a, dir, c.Dir, a.Stdout)
+	shown := c.Dir
+	if _, err := strconv.Atoi(shown); err == nil {
+		shown = dir // gpuprof analyze takes the folder, not the process
+	}
+	w := newWatching(a, dir, shown, a.Stdout)
 	if f := cli.FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		w.screen = true
 	}
@@ -102,7 +108,7 @@ func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err 
 	if err != nil {
 		return "", false, err
 	}
-	state, gone := record.ReadHook(w.dir), record.Gone(w.dir)
+	state, gone := record.ReadWatched(w.dir), record.Gone(w.dir)
 	var b strings.Builder
 	answer := record.AnswerLive(w.shown, live, &state, gone)
 	if r, err := record.ReadResult(w.dir); err == nil && gone && len(live) == 0 {
@@ -205,7 +211,7 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable formats the hook's events of PyTorch programs, before and during the recording.
+// hookTable formats the hook's events of Python programs, before and during the recording.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
 		return cleanPath(dir) + ": no process is recorded yet\n"
@@ -213,10 +219,17 @@ func hookTable(dir string, h *record.Hook) string {
 	var b strings.Builder
 	for i := range h.Processes {
 		p := &h.Processes[i]
-		state := "waiting for steady steps"
+		state, library := "waiting for steady steps", "PyTorch"
+		if p.IsPlain() {
+			library = "Python"
+		}
 		switch {
 		case p.Aside != "":
 			state = "not recorded (" + p.Aside + ")"
+		case p.File != "" && p.IsPlain():
+			state = "the samples of its main thread are in " + p.Samples
+		case p.IsPlain():
+			state = "its main thread is sampled"
 		case p.File != "":
 			state = fmt.Sprintf("recorded %s in %s", gpuprof.Plural(p.Recorded, "step"), p.File)
 		case p.Began && p.Recorded > 0:
@@ -228,7 +241,7 @@ func hookTable(dir string, h *record.Hook) string {
 		if p.Rank >= 0 {
 			who += fmt.Sprintf(", rank %d", p.Rank)
 		}
-		fmt.Fprintf(&b, "%s, %s (PyTorch): %s\n", cleanPath(dir), who, document.CleanText(state))
+		fmt.Fprintf(&b, "%s, %s (%s): %s\n", cleanPath(dir), who, library, document.CleanText(state))
 		for _, t := range []struct {
 			when  string
 			times []float64

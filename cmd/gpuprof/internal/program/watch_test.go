@@ -89,3 +89,26 @@ func TestLiveTable(t *testing.T) {
 		t.Error(none)
 	}
 }
+
+// A program on the CPU without torch is shown by the samples of its main thread.
+func TestWatchPlain(t *testing.T) {
+	dir := t.TempDir()
+	loaded, begin := `{"event": "loaded", "pid": 1, "python": "3.12.1"}`, `{"event": "begin", "pid": 1, "kind": "plain", "after": 0}`
+	trace, host := `{"event": "trace", "pid": 1, "kind": "plain", "file": "trace-1.json", "whole": true}`, `{"event": "host", "pid": 1, "file": "samples-1.jsonl"}`
+	for _, c := range []struct {
+		events []string
+		want   string
+	}{
+		{[]string{loaded}, "job: no process is recorded yet\n"},
+		{[]string{loaded, begin}, "job, process 1 (Python): its main thread is sampled\n"},
+		{[]string{loaded, begin, trace, host}, "job, process 1 (Python): the samples of its main thread are in samples-1.jsonl\n"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "hook.jsonl"), []byte(strings.Join(c.events, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		state := record.ReadWatched(dir)
+		if got := hookTable("job", &state); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

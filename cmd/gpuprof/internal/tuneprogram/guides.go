@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
@@ -26,8 +27,9 @@ func guideClaims() (out []tuneprogram.Claim) {
 	return out
 }
 
-// recordFindings records a few steps of the unchanged program, as gpuprof run does, and returns the findings.
-func (t *tuning) recordFindings(ctx context.Context) ([]tuneprogram.Finding, error) {
+// recordFindings records a few steps of the unchanged program, as gpuprof run does, and returns the findings. It stops
+// a recording that takes longer than limit.
+func (t *tuning) recordFindings(ctx context.Context, limit time.Duration) ([]tuneprogram.Finding, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
@@ -38,7 +40,7 @@ func (t *tuning) recordFindings(ctx context.Context) ([]tuneprogram.Finding, err
 	}
 	defer scratch.Close()
 	file := filepath.Join(scratch.Dir, "analysis.json")
-	cmd := child.Command{Name: os.Args[0], Args: append([]string{exe, "run", "--quiet", "--stop-after", "-o",
+	cmd := child.Command{Name: os.Args[0], Limit: limit, Args: append([]string{exe, "run", "--quiet", "--stop-after", "-o",
 		filepath.Join(scratch.Dir, "recording"), "-o", file, "--"}, t.run.CommandLine()...)}
 	if t.run.Folder != nil {
 		cmd.Dir = t.run.Folder.Dir

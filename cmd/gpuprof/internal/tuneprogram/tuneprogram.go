@@ -26,7 +26,7 @@ import (
 // Cmd is the command line of the verb.
 type Cmd struct {
 	Try       []string      `sep:"none" placeholder:"NAME=V1,V2" help:"Also try these values of an environment variable. With {NAME} in the command: of its words, as 'batch=--batch-size {32,64}'; the first is today's. May be repeated."`
-	Budget    time.Duration `default:"10m" placeholder:"TIME" help:"Time for all runs (10m)."`
+	Budget    time.Duration `default:"10m" placeholder:"TIME" help:"Time for all runs (10m). A run that would exceed it is stopped."`
 	Steps     int           `placeholder:"N" help:"Measure N steps in each run (as many as take 1.5 s, 20 to 400, whole epochs)."`
 	Claims    bool          `help:"Test the promises of tuning guides on this program in place of a search: each setting that a guide recommends, beside the guide's figure."`
 	Only      []string      `placeholder:"A,B" help:"Try only these settings, such as num_workers or num_workers=2."`
@@ -79,6 +79,9 @@ func (c *Cmd) Run(a *cli.App) error {
 	if c.InPlace {
 		a.Note("each run starts in this folder: what the program writes in its first steps stays, over what was there")
 	}
+	counters, unknown, done := a.Energy()
+	defer done()
+	t.run.Meter = tuneprogram.Meter{Counters: counters, Unknown: unknown}
 	bar := a.NewProgress("tune")
 	t.opts.Progress = func(p tuneprogram.Progress) {
 		bar.Show(measure.Progress{Phase: p.Phase, Note: p.Note, Done: p.Spent.Seconds(),
