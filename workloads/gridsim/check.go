@@ -202,7 +202,7 @@ func (c *checker) readArray(id blockID, o *operation) (array, error) {
 	words := s.wordsOf(id, o.cells)
 	v, err := s.receive(s.blocks[id], words)
 	a := array{v: v, s: s.shape, first: o.first, cells: o.cells}
-	if id == bState || id == bNext || id == bBetween {
+	if id.isWholeGrid() {
 		a.first, a.cells = 0, s.shape.cells()
 	}
 	a.channels = int(words) / a.cells

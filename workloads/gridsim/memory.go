@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -31,6 +32,43 @@ const (
 
 var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
 	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
+
+// isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
+func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
+
+// blocks returns the blocks that the operation reads, then the one that it writes.
+func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
+
+// deriveLives sets the blocks that each operation takes and gives. A block of the whole grid lives from its first use
+// in the step to its last, a block of a chunk within its chunk. The two states outlive the law: the first exists before
+// it, the next state after it.
+func deriveLives(ops []operation) {
+	type life struct {
+		id    blockID
+		first int // cell of the chunk
+	}
+	take, give := loop.Lifetimes(len(ops), func(i int) (all []life) {
+		for _, id := range ops[i].blocks() {
+			l := life{id: id}
+			if !id.isWholeGrid() {
+				l.first = ops[i].first
+			}
+			all = append(all, l)
+		}
+		return all
+	})
+	idsExcept := func(lives []life, outer ...blockID) (ids []blockID) {
+		for _, l := range lives {
+			if !slices.Contains(outer, l.id) {
+				ids = append(ids, l.id)
+			}
+		}
+		return ids
+	}
+	for i := range ops {
+		ops[i].take, ops[i].give = idsExcept(take[i], bState), idsExcept(give[i], bState, bNext)
+	}
+}
 
 // block is device memory: the part of buf that begins at element at. words is its number of elements.
 type block struct {

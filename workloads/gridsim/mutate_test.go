@@ -71,7 +71,7 @@ func (p plan) mutations() []plan {
 			swap.numbers[i], swap.numbers[i+1] = swap.numbers[i+1], swap.numbers[i]
 			out = append(out, swap)
 		}
-		for _, from := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(o.in), o.out)))) {
+		for _, from := range slices.Compact(slices.Sorted(slices.Values(o.blocks()))) {
 			for _, to := range ids {
 				if to == from || !alike(from, to) {
 					continue
@@ -89,7 +89,7 @@ func (p plan) mutations() []plan {
 func (p plan) ids() []blockID {
 	var out []blockID
 	for _, o := range p.ops {
-		out = append(append(out, o.in...), o.out)
+		out = append(out, o.blocks()...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -130,47 +130,10 @@ func (o *operation) rebind(from, to blockID) {
 	}
 }
 
-func ofWholeGrid(id blockID) bool { return alike(id, bState) }
-
-// live derives when blocks are taken and given from what operations read and write: a block of
-// the whole grid lives from its first to its last use, one of a chunk within the chunk. The
-// states outlive the step.
+// live gives the plan's blocks the lives that its operations have.
 func (p plan) live() plan {
-	type life struct{ first, last int }
-	lives := map[string]*life{}
-	key := func(o *operation, id blockID) string {
-		if ofWholeGrid(id) {
-			return fmt.Sprint(id)
-		}
-		return fmt.Sprint(id, " ", o.first)
-	}
-	uses := func(o *operation) []blockID {
-		return slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(o.in), o.out))))
-	}
-	for i := range p.ops {
-		for _, id := range uses(&p.ops[i]) {
-			if l := lives[key(&p.ops[i], id)]; l != nil {
-				l.last = i
-			} else {
-				lives[key(&p.ops[i], id)] = &life{i, i}
-			}
-		}
-	}
-	for i := range p.ops {
-		o := &p.ops[i]
-		o.take, o.give = nil, nil
-		for _, id := range uses(o) {
-			if l := lives[key(o, id)]; id != bState {
-				if l.first == i {
-					o.take = append(o.take, id)
-				}
-				if l.last == i && id != bNext {
-					o.give = append(o.give, id)
-				}
-			}
-		}
-	}
-	if lives[fmt.Sprint(bNext)] == nil { // the step ends in it all the same
+	deriveLives(p.ops)
+	if !slices.ContainsFunc(p.ops, func(o operation) bool { return slices.Contains(o.blocks(), bNext) }) { // the step ends in it all the same
 		p.ops[0].take = append(p.ops[0].take, bNext)
 	}
 	return p
@@ -178,7 +141,7 @@ func (p plan) live() plan {
 
 // rows are the rows of a block that an operation reads for the row at r of its own rows.
 func (o *operation) rows(id blockID, r, n int) []int {
-	if !ofWholeGrid(id) {
+	if !id.isWholeGrid() {
 		return []int{r}
 	}
 	at := o.first/n + r
@@ -217,7 +180,7 @@ func (p plan) values(n int) string {
 				}
 			}
 			to := place{o.out, r}
-			if ofWholeGrid(o.out) {
+			if o.out.isWholeGrid() {
 				to.row = o.first/n + r
 			}
 			wrote[to] = maphash.String(valuesSeed, text)
