@@ -97,9 +97,7 @@ func (f *Backward) bindBackward() {
 			w.dx = f.dx
 		}
 		chain, grads := u.layerBackward(l, w)
-		if l > 0 {
-			dout = u.dx[l%2]
-		}
+		dout = chain.dx
 		// dh holds the whole cotangent of the last states.
 		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
 			out: u.layers[l].chain, n: s.B * s.H, value: float32(0),

@@ -97,16 +97,12 @@ func (s *session) flowGroup(net *gru) group {
 }
 
 func (s *session) metricsGroup(net *gru) group {
-	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, s.needPartial())
-}
-
-func (s *session) needPartial() scratchRef {
-	return s.reserve("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
+	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics)
 }
 
 // metricsOf binds the launches that sum a step's results to its metrics. The top layer's state begins at element top of
 // h.
-func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) group {
+func (s *session) metricsOf(h any, top int, metrics any) group {
 	sh, d, m := s.shape, s.flow, s.shape.metrics()
 	sum := sumCost(sh)
 	least := sum
@@ -114,6 +110,7 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 	g := group{stage: stMetrics, minimum: least}
 	if s.k.Deterministic {
 		blocks := ceilDiv(sh.B, metricBlock)
+		partial := s.reserve("partial sums", int64(blocks)*int64(m))
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
 		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
 		g.once = []launch{

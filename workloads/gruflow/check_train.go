@@ -110,7 +110,7 @@ func (c *checker) saveInputs(g *group) (err error) {
 			lv.before = append(lv.before, all(b))
 		}
 		if g.layer < s.shape.L {
-			lv.gx, lv.gh, err = c.readGates()
+			lv.gx, lv.gh, err = c.readGates(g)
 		}
 	case stClip, stOptimizer:
 		if !g.part.First {
@@ -137,12 +137,12 @@ func (c *checker) readScratch(ref scratchRef, at, n int) ([]float32, error) {
 	return c.read(b.buf, int(b.at/4)+at, n)
 }
 
-func (c *checker) readGates() (gx, gh []float32, err error) {
+func (c *checker) readGates(g *group) (gx, gh []float32, err error) {
 	n := c.s.shape.T * c.s.shape.B * c.s.shape.gates()
-	if gx, err = c.readScratch(c.s.rec.u.gx, 0, n); err != nil {
+	if gx, err = c.readScratch(g.gx, 0, n); err != nil {
 		return nil, nil, err
 	}
-	gh, err = c.readScratch(c.s.rec.u.ghAll, 0, n)
+	gh, err = c.readScratch(g.gh, 0, n)
 	return gx, gh, err
 }
 
@@ -241,7 +241,7 @@ func (c *checker) levelUp(g *group) error {
 			}
 			e.Add(got, m.want)
 		}
-		got, err := c.readScratch(t.dh, k*sh.H, sh.H)
+		got, err := c.readScratch(g.dx, k*sh.H, sh.H)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package gruflow
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/pool"
@@ -40,7 +41,8 @@ type scratchBlock struct {
 	lent  *pool.Block
 }
 
-// scratchRef is the index of a scratch block, as an argument of a launch.
+// scratchRef is the index of a scratch block, as an argument of a launch. A block has one life in a list of groups, so
+// that each use of memory reserves its own.
 type scratchRef int
 
 // walking is an integer argument that grows by stride at every time step.
@@ -88,11 +90,13 @@ type group struct {
 	add          bool        // adds to the existing gradients
 	part         *optim.Part // part of the optimizer's step
 	take, give   []scratchRef
-	once, each   []launch
-	repeat       int
-	lib          device.Op // the library's GRU or a bound operation; runs after each
-	after        []launch
-	minimum      gpuprof.Cost
+	// Scratch blocks that a check reads, of the backward pass: cotangents of the gates, of the output and of the input.
+	gx, gh, dout, dx scratchRef
+	once, each       []launch
+	repeat           int
+	lib              device.Op // the library's GRU or a bound operation; runs after each
+	after            []launch
+	minimum          gpuprof.Cost
 }
 
 func newProgram(dev device.Device, stream device.Stream) *program {
@@ -197,6 +201,31 @@ func (p *program) run(g *group) error {
 		p.memory.Give(p.scratch[ref].lent)
 	}
 	return nil
+}
+
+// blocks returns the scratch blocks that the group's launches use, in the order in which they were reserved.
+func (g *group) blocks() (all []scratchRef) {
+	for _, l := range slices.Concat(g.once, g.each, g.after) {
+		for _, u := range l.uses {
+			all = append(all, u.block)
+		}
+		for _, m := range l.moves {
+			if ref, ok := m.moving.arg.(scratchRef); ok {
+				all = append(all, ref)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// deriveLives sets the scratch blocks that each group takes and gives: a block lives from the first group that uses it
+// to the last.
+func deriveLives(groups []group) {
+	take, give := loop.Lifetimes(len(groups), func(i int) []scratchRef { return groups[i].blocks() })
+	for i := range groups {
+		groups[i].take, groups[i].give = take[i], give[i]
+	}
 }
 
 // acquire takes a scratch block from the pool. Enqueued launches may still use the same memory, which is safe because

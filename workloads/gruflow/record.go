@@ -61,7 +61,6 @@ type recording struct {
 	states        []device.Buffer   // with checkpoints: the state [L,B,H] before each group of "every" levels
 	earlier       [][]device.Buffer // for each further window: the buffers that recordRequests lists
 	path          device.Buffer     // [window,B,pathWords]
-	partial       scratchRef        // scratch memory of the metrics
 }
 
 // newRecording plans a recording; it allocates no device memory.
@@ -138,8 +137,6 @@ func (s *session) takeTurns() {
 // openRecording allocates the memory of a session that records its forward pass and has no backward pass.
 func (s *session) openRecording() {
 	r := s.rec
-	r.u.openDown()
 	allocateAll(&s.mem, append(r.recordRequests(), r.requests()...))
 	s.takeTurns()
-	r.partial = s.needPartial()
 }

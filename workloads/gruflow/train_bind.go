@@ -123,7 +123,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	if j == t.lastLevel(j) {
 		flow.once = append(flow.once, t.u.endLaunches(slot, s.net.h)...)
 	}
-	metrics := s.metricsOf(top, at, loop.View{Buf: d.metrics, At: j * sh.metrics()}, t.partial)
+	metrics := s.metricsOf(top, at, loop.View{Buf: d.metrics, At: j * sh.metrics()})
 	for i := range all {
 		all[i].level = j
 	}
@@ -218,20 +218,21 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)
 	add := j < t.window-1 || t.step.Adds(micro)
-	flow := group{stage: stFlowBack, minimum: flowBackCost(sh), take: []scratchRef{t.dh}}
+	dh := s.reserve("the state's cotangent", int64(sh.B)*int64(sh.H))
+	flow := group{stage: stFlowBack, dx: dh, minimum: flowBackCost(sh), take: []scratchRef{dh}}
 	for l := range sh.L {
 		flow.once = append(flow.once, t.u.restoreLaunch(l, slot, ago, s.flow.level))
 	}
 	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), gruFlowBwdArgs{
 		proj: s.flow.proj, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, level: s.flow.level,
-		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: t.dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
+		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
 	}))
 	all = append(all, flow, s.projectionGrads(slot, add))
-	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: t.dh, first: sh.T - 1, energy: t.de, add: add}
+	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: dh, first: sh.T - 1, energy: t.de, add: add}
 	for l := sh.L - 1; l >= 0; l-- {
 		chain, grads := t.u.layerBackward(l, w)
 		all = append(all, chain, grads)
-		w.dout, w.first = t.u.dx[l%2], 0
+		w.dout, w.first = chain.dx, 0
 	}
 	for i := range all {
 		all[i].level, all[i].add = j, add
@@ -242,22 +243,22 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 // projectionGrads returns the group that sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
-	u, n := t.u, sh.B*sh.H
+	u, n, in := t.u, sh.B*sh.H, t.u.reserveSums()
 	proj, bias := t.projection()
-	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work}}
+	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{in.partial, in.work}, give: []scratchRef{in.partial, in.work}}
 	b, h := int64(sh.B), int64(sh.H)
 	g.minimum = gpuprof.Cost{Flops: 2*outputs*b*h + outputs*b, BytesRead: 4*outputs*b + s.prec.bytes()*b*h, BytesWritten: 4 * outputs * (h + 1)}
 	state := u.statesAt(sh.L-1, slot+1, 0)
 	state.by = 0
 	right := any(state.movingArg(4))
 	if s.prec.isNarrow() {
-		g.take, g.give = append(g.take, u.wide), append(g.give, u.wide)
+		g.take, g.give = append(g.take, in.wide), append(g.give, in.wide)
 		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
-			in: state.arg, out: u.wide, n: n, precision: int(s.prec), inAt: state.at,
+			in: state.arg, out: in.wide, n: n, precision: int(s.prec), inAt: state.at,
 		}))
-		right = u.wide
+		right = in.wide
 	}
-	u.addSums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
+	u.addSums(&g, in, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
 	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), gruBiasArgs{
 		g: t.dp, db: bias, n: outputs, rows: sh.B, add: add,
 	}))

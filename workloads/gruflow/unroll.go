@@ -34,10 +34,8 @@ type unroll struct {
 	layers []unrolled
 	zeros  device.Buffer            // zero biases for the backward products
 	tables map[[2]int]device.Buffer // for op.Outer, by the gradient's shape
-	// Scratch memory: gates of the forward and backward pass, rounded operands of both, a float32 operand of the
-	// gradients, and the cotangents of two layers' inputs.
-	gx, gh, ghAll, rounded, state, wide, partial, work scratchRef
-	dx                                                 [2]scratchRef
+	// Sizes of op.Outer's scratch memory, in four-byte words: of the largest gradient.
+	partialWords, workWords int64
 }
 
 // unrolled is one layer: parameters (p) and gradients (g) in PyTorch's shapes, weights in the format of the backward
@@ -113,7 +111,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 	return n
 }
 
-// open allocates the device memory, and reserves the scratch memory.
+// open allocates the device memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
 	allocateAll(mem, u.requests())
@@ -121,32 +119,21 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 		mem.Err = op.Send(mem.Dev, u.net.stream, u.zeros, make([]float32, max(s.I, s.H)))
 	}
 	kind := mem.Dev.Info().Kind
-	rows := s.T * s.B
-	var partial, work int64
 	for _, m := range shapes {
-		o := op.Outer{Rows: rows, M: m[0], K: m[1]}
+		o := op.Outer{Rows: s.T * s.B, M: m[0], K: m[1]}
 		u.tables[m] = mem.Upload(u.net.stream, "tiles", floatView(o.Table(kind)))
-		partial, work = max(partial, o.Partial()), max(work, o.Work(kind))
+		u.partialWords, u.workWords = max(u.partialWords, o.Partial()), max(u.workWords, o.Work(kind))
 	}
 	for l := range u.layers {
 		b := &u.layers[l]
 		u.net.layers[l].bi, u.net.layers[l].bh = b.p.bi, b.p.bh
 	}
-	u.openDown()
-	n, g, width := int64(rows), int64(s.gates()), int64(max(s.I, s.H))
-	u.ghAll = u.net.reserve("state gates", n*g)
-	u.wide = u.net.reserve("widened operand", n*width)
-	u.partial, u.work = u.net.reserve("partial sums", partial), u.net.reserve("turned operand", work)
-	for i := range u.dx {
-		u.dx[i] = u.net.reserve("the input's cotangent", n*int64(s.H))
-	}
 }
 
-func (u *unroll) openDown() {
-	s, p := u.net.s, u.net.prec
-	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
-	u.gx, u.gh = u.net.reserve("input gates", n*g), u.net.reserve("state gates", int64(s.B)*g)
-	u.rounded, u.state = u.net.reserve("rounded operand", p.words(n*max(width, g))), u.net.reserve("rounded state", p.words(int64(s.B)*int64(s.H)))
+// reserveRounded declares a block for the rounded operand of a product over all rows.
+func (u *unroll) reserveRounded() scratchRef {
+	s := u.net.s
+	return u.net.reserve("rounded operand", u.net.prec.words(int64(s.T)*int64(s.B)*int64(max(s.I, s.gates()))))
 }
 
 // scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
@@ -223,29 +210,31 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
-	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{u.gx, u.gh}, give: []scratchRef{u.gx, u.gh}, minimum: g.layerMinimum(l)}
+	gx, gh := g.reserve("input gates", int64(rows)*int64(s.gates())), g.reserve("state gates", int64(s.B)*int64(s.gates()))
+	rounded, stateRounded := u.reserveRounded(), g.reserve("rounded state", g.prec.words(int64(cells)))
+	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{gx, gh}, give: []scratchRef{gx, gh}, minimum: g.layerMinimum(l)}
 	gr.minimum.BytesWritten += 5 * g.prec.bytes() * int64(rows) * int64(s.H)
 	in, wide := u.inputAt(l, slot, x)
 	state := u.statesAt(l, slot, 0)
 	if u.roundsFirst() && wide {
-		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
-		gr.once = append(gr.once, g.round(in, u.rounded, rows*s.inputWidth(l)))
-		in = source{arg: u.rounded}
+		gr.take, gr.give = append(gr.take, rounded), append(gr.give, rounded)
+		gr.once = append(gr.once, g.round(in, rounded, rows*s.inputWidth(l)))
+		in = source{arg: rounded}
 	}
 	if u.roundsFirst() && !g.prec.isNarrow() {
-		gr.take, gr.give = append(gr.take, u.state), append(gr.give, u.state)
-		gr.each = append(gr.each, g.round(state, u.state, cells))
-		state = source{arg: u.state}
+		gr.take, gr.give = append(gr.take, stateRounded), append(gr.give, stateRounded)
+		gr.each = append(gr.each, g.round(state, stateRounded, cells))
+		state = source{arg: stateRounded}
 	}
-	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, u.gx, rows, s.inputWidth(l), s.gates(), g.prec))
-	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, u.gh, s.B, s.H, s.gates(), g.prec))
+	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, s.inputWidth(l), s.gates(), g.prec))
+	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
 	biases := 0
 	if g.vendor {
 		biases = 2 * s.gates()
 	}
 	at := u.statesAt(l, slot, 0)
 	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), gruKeepArgs{
-		gx: moving{u.gx, 0, 4 * int64(s.B*s.gates())}, gh: u.gh, bx: b.bi, bh: b.bh, h: h,
+		gx: moving{gx, 0, 4 * int64(s.B*s.gates())}, gh: gh, bx: b.bi, bh: b.bh, h: h,
 		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: walking{at.at, at.by},
 		precision: int(g.prec), biased: g.vendor,
 	}))
