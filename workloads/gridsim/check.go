@@ -152,14 +152,6 @@ func (c *checker) resultOf(name string, tolerance float64) *result {
 // checkOperation runs one operation on poisoned output and compares the output.
 func (c *checker) checkOperation(o *operation) error {
 	s := c.s
-	for _, id := range o.take {
-		if err := s.takeBlock(id, s.wordsOf(id, o.cells), loop.Silent{}); err != nil {
-			return err
-		}
-		if err := s.fillNaN(s.blocks[id]); err != nil {
-			return err
-		}
-	}
 	c.read = c.read[:0]
 	for _, id := range o.in {
 		a, err := c.readArray(id, o)
@@ -168,7 +160,10 @@ func (c *checker) checkOperation(o *operation) error {
 		}
 		c.read = append(c.read, a)
 	}
-	if err := s.enqueue(&o.launch); err != nil {
+	s.poisons = true
+	err := s.runOperation(o, loop.Silent{})
+	s.poisons = false
+	if err != nil {
 		return err
 	}
 	out, err := c.readArray(o.out, o)
@@ -187,11 +182,6 @@ func (c *checker) checkOperation(o *operation) error {
 	for _, i := range c.cells {
 		if i >= o.first && i < o.first+o.cells {
 			e.Add(op.As[float32](out.valuesOf(i)), c.expectedValues(o, i))
-		}
-	}
-	for _, id := range o.give {
-		if err := s.giveBlock(id, loop.Silent{}); err != nil {
-			return err
 		}
 	}
 	return nil

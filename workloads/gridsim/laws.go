@@ -2,18 +2,19 @@ package gridsim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// operation is one launch of the law, with the blocks that it takes before and returns after.
+// operation is one launch of the law, with the blocks that it takes before and returns after (see deriveLives).
 type operation struct {
-	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
+	name       string    // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
+	in         []blockID // blocks that it reads
+	out        blockID   // block that it writes
 	take, give []blockID
-	in         []blockID // blocks that it reads, for the check
-	out        blockID
 	first      int // first cell that it computes
 	cells      int
 	rounds     bool // contains a matrix product
@@ -21,6 +22,9 @@ type operation struct {
 	axis       int  // axis of a pass of walk
 	launch
 }
+
+// blocks returns the blocks that the operation reads, then the one that it writes.
+func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
 
 // launch is one kernel with its arguments. Some of them are in blocks that each step takes anew.
 type launch struct {
@@ -140,47 +144,26 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks calls of for every chunk of rows, and returns the operations of all chunks. The first chunk takes the
-// blocks of the whole grid, the last gives them back.
-func (s *session) forChunks(of func(part) []operation) []operation {
-	rows := s.shape.N
-	if n := s.k.Chunk; n > 0 {
-		rows = min(n, rows)
+// forChunks calls of for every chunk of rows, and returns the operations of all chunks.
+func (s *session) forChunks(of func(part) []operation) (all []operation) {
+	n, rows := s.shape.N, s.chunkRows()
+	for row := 0; row < n; row += rows {
+		all = append(all, of(part{s, row * n, min(rows, n-row) * n})...)
 	}
-	var out []operation
-	for row := 0; row < s.shape.N; row += rows {
-		last := min(row+rows, s.shape.N)
-		for _, o := range of(part{s, row * s.shape.N, (last - row) * s.shape.N}) {
-			if row > 0 {
-				o.take = excludeBlocks(o.take, bNext, bBetween)
-			}
-			if last < s.shape.N {
-				o.give = excludeBlocks(o.give, bBetween)
-			}
-			out = append(out, o)
-		}
-	}
-	return out
+	return all
 }
 
-func excludeBlocks(list []blockID, ids ...blockID) []blockID {
-	var out []blockID
-next:
-	for _, v := range list {
-		for _, id := range ids {
-			if v == id {
-				continue next
-			}
-		}
-		out = append(out, v)
+func (s *session) chunkRows() int {
+	if s.k.Chunk == 0 {
+		return s.shape.N
 	}
-	return out
+	return min(s.k.Chunk, s.shape.N)
 }
 
 func (s *session) fusedStep() operation {
 	sh := s.shape
 	n := sh.cells()
-	o := operation{name: "step", take: []blockID{bNext}, in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
+	o := operation{name: "step", in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
 	at, to := atOf{bState, 0}, atOf{bNext, 0}
 	switch sh.law {
 	case lawDiffuse:
@@ -210,10 +193,7 @@ func (s *session) fusedStep() operation {
 
 func (p part) turnAlong(axis int, from, to blockID) operation {
 	sh := p.s.shape
-	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
-	if from == bBetween {
-		o.give = []blockID{bBetween}
-	}
+	o := operation{name: "update", in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
 	o.launch = p.s.bindLaunch(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), gridWalkArgs{
 		psi: from, out: to, psiAt: atOf{from, 0}, outAt: atOf{to, 0}, N: sh.N, C: sh.C, hwc: sh.hwc, axis: axis,
 		first: p.first, cos: float32(math.Cos(turn)), sin: float32(math.Sin(turn)),
@@ -228,7 +208,7 @@ func (p part) neighbourOperation(out blockID, concat bool) operation {
 	if concat {
 		writes = 2 * sh.C
 	}
-	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
+	o := operation{name: "neighbours", in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
 	o.launch = p.s.bindLaunch(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), gridNeighboursArgs{
 		psi: bState, out: out, psiAt: atOf{bState, 0}, outAt: at, outCs: cs, N: sh.N, C: sh.C, first: p.first,
 		hwc: sh.hwc, zero: sh.zero, concat: concat,
@@ -241,7 +221,7 @@ func (p part) relaxOperations() []operation {
 	psi, psiCs := p.statePlace(bState)
 	k, kCs := p.chunkPlace(bK)
 	to, toCs := p.statePlace(bNext)
-	o := operation{name: "update", take: []blockID{bNext}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
+	o := operation{name: "update", in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
 	o.launch = p.s.bindLaunch(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), gridRelaxArgs{
 		psi: bState, k: bK, out: bNext, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: to, outCs: toCs, C: sh.C,
 		hwc: sh.hwc, tau: sh.tau,
@@ -252,7 +232,7 @@ func (p part) relaxOperations() []operation {
 // productOperation returns one of the two matrix products, by the library if it is used.
 func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
-	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
+	o := operation{name: name, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
 	cost := productCost(p.cells, k, m, s.k.Precision)
 	kernel := vendorKernels[s.k.Precision]
 	switch {
@@ -283,9 +263,6 @@ func (p part) activationOperation(from, to blockID) operation {
 	x, xCs := p.chunkPlace(from)
 	out, outCs := p.chunkPlace(to)
 	o := operation{name: "activation", in: []blockID{from}, out: to, first: p.first, cells: p.cells}
-	if to != from {
-		o.take, o.give = []blockID{to}, []blockID{from}
-	}
 	o.launch = p.s.bindLaunch(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), gridActivateArgs{
 		x: from, weights: p.s.weights, out: to, xAt: x, xCs: xCs, biasAt: p.s.packed.b1, outAt: out, outCs: outCs,
 		H: sh.H, hwc: sh.hwc, identity: sh.identity,
@@ -306,7 +283,7 @@ func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool)
 	if normalise {
 		cost.Flops += int64(p.cells) * int64(3*sh.C+2)
 	}
-	o := operation{name: "update", take: []blockID{to}, give: []blockID{bDelta}, in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
+	o := operation{name: "update", in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
 	o.launch = p.s.bindLaunch(kernel, p.cells, cost, gridUpdateArgs{
 		psi: bState, delta: bDelta, weights: p.s.weights, out: to, psiAt: psi, psiCs: psiCs, deltaAt: delta,
 		deltaCs: deltaCs, biasAt: p.s.packed.b2, outAt: out, outCs: outCs, C: sh.C, hwc: sh.hwc,
@@ -334,7 +311,7 @@ func (p part) splitOperations() []operation {
 	psi, psiCs := p.statePlace(bState)
 	k, kCs := p.chunkPlace(bK)
 	in, inCs := p.chunkPlace(bP)
-	concat := operation{name: "neighbours", take: []blockID{bP}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
+	concat := operation{name: "neighbours", in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
 	concat.launch = s.bindLaunch(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), gridConcatArgs{
 		psi: bState, k: bK, out: bP, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: in, outCs: inCs, C: sh.C,
 		hwc: sh.hwc,
@@ -352,8 +329,8 @@ func (p part) splitOperations() []operation {
 	sq, sqCs := p.chunkPlace(bSquare)
 	to, toCs := p.statePlace(bNext)
 	at := func(id blockID) atOf { return atOf{id, 0} }
-	operationOf := func(in []blockID, out blockID, l launch, give ...blockID) operation {
-		return operation{name: "normalise", take: []blockID{out}, give: give, in: in, out: out, first: p.first, cells: n, launch: l}
+	operationOf := func(in []blockID, out blockID, l launch) operation {
+		return operation{name: "normalise", in: in, out: out, first: p.first, cells: n, launch: l}
 	}
 	return append(ops, p.updateOperation(&updateKernel, bU, false),
 		operationOf([]blockID{bU}, bSquare, s.bindLaunch(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), gridSquareArgs{
@@ -361,14 +338,14 @@ func (p part) splitOperations() []operation {
 		})),
 		operationOf([]blockID{bSquare}, bSum, s.bindLaunch(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), gridSumArgs{
 			x: bSquare, out: bSum, xAt: sq, xCs: sqCs, outAt: at(bSum), C: sh.C, hwc: sh.hwc,
-		}), bSquare),
+		})),
 		operationOf([]blockID{bSum}, bRoot, s.bindLaunch(&rootKernel, n, wordCost(n, 2, 1, 1), gridRootArgs{
 			x: bSum, out: bRoot, xAt: at(bSum), outAt: at(bRoot),
-		}), bSum),
+		})),
 		operationOf([]blockID{bU, bRoot}, bNext, s.bindLaunch(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), gridDivideArgs{
 			u: bU, root: bRoot, out: bNext, uAt: u, uCs: uCs, rootAt: at(bRoot), outAt: to, outCs: toCs, C: sh.C,
 			hwc: sh.hwc,
-		}), bU, bRoot),
+		})),
 	)
 }
 

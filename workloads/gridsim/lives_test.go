@@ -1,45 +1,76 @@
 package gridsim
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// What operations take and give by hand equals what deriveLives derives, in every setting.
-func TestLivesEqualTheLists(t *testing.T) {
-	tried, compared := 0, 0
-	for _, law := range []string{"mlp", "diffuse", "walk"} {
-		for _, impl := range []string{"fused", "gemm", "split"} {
-			for _, chunk := range []string{"all", "1", "5", "12"} {
-				for _, normalise := range []string{"on", "off"} {
-					c := resolve(t, "small", append(tinyGrid("law="+law), "impl="+impl, "chunk="+chunk, "normalise="+normalise)...)
-					d := openHost(t, host.Options{})
-					if New().Refuse(d.Info(), c.Knobs) != nil {
-						continue
-					}
-					s, err := newSession(d, c)
-					if err != nil {
-						t.Fatal(err)
-					}
-					tried++
-					derived := slices.Clone(s.ops)
-					deriveLives(derived)
-					for i, o := range s.ops {
-						compared++
-						if !slices.Equal(derived[i].take, o.take) || !slices.Equal(derived[i].give, o.give) {
-							t.Errorf("%v: operation %d %s takes %v and gives %v, derived %v and %v", c.Knobs, i, o.name, o.take, o.give, derived[i].take, derived[i].give)
-						}
-					}
-					if err := s.Close(); err != nil {
-						t.Error(err)
-					}
+// A chunk's blocks are taken and given within the chunk, and the law leaves no block but the next state.
+func TestLivesEndWithTheirChunk(t *testing.T) {
+	for _, set := range []string{"impl=gemm", "impl=split,chunk=5", "impl=gemm,chunk=1", "law=diffuse,impl=split,chunk=4", "law=walk,impl=split,chunk=7", "normalise=off,impl=split,chunk=3", "impl=fused"} {
+		s := openSession(t, tinyGrid(set)...)
+		held := map[blockID]bool{bState: true}
+		for i, o := range s.ops {
+			for _, id := range o.take {
+				if held[id] {
+					t.Errorf("%s: operation %d %s takes a held block, %s", set, i, o.name, blockNames[id])
+				}
+				held[id] = true
+			}
+			for _, id := range o.blocks() {
+				if !held[id] {
+					t.Errorf("%s: operation %d %s uses %s, which it does not hold", set, i, o.name, blockNames[id])
+				}
+			}
+			for _, id := range o.give {
+				delete(held, id)
+			}
+			ends := i+1 == len(s.ops)
+			for id := range held {
+				if id != bState && id != bNext && (ends || !id.isWholeGrid() && s.ops[i+1].first != o.first) {
+					t.Errorf("%s: %s is held after the last operation of its chunk, %d %s", set, blockNames[id], i, o.name)
 				}
 			}
 		}
 	}
-	if t.Log(tried, "settings,", compared, "operations"); tried < 20 {
-		t.Errorf("only %d settings were tried", tried)
+}
+
+// If a block were given before the operation that reads it, the next block would take its memory, and the check fails.
+func TestEarlyGivesFail(t *testing.T) {
+	for _, set := range []string{"impl=gemm", "impl=split,chunk=5", "law=walk,impl=split", "law=diffuse,impl=split"} {
+		for _, allocator := range []string{"pool", "driver"} {
+			t.Run(set+" "+allocator, func(t *testing.T) {
+				s, err := newSession(openHost(t, host.Options{}), resolve(t, "small", append(tinyGrid(set), "hidden=8", "allocator="+allocator)...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				written := slices.Clone(s.ops) // without the operations' inputs a block's last use is the write
+				for i := range written {
+					written[i].in, written[i].take, written[i].give = nil, nil, nil
+				}
+				deriveLives(written)
+				for i := range s.ops {
+					s.ops[i].take, s.ops[i].give = written[i].take, written[i].give
+				}
+				if err = s.startSession(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				checks, err := s.Check(context.Background())
+				failed := err != nil
+				for _, c := range checks {
+					failed = failed || !c.Pass
+				}
+				if !failed {
+					t.Errorf("every check passes: %+v", checks)
+				}
+				if err := s.Close(); err != nil && !strings.Contains(err.Error(), "freed") {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }

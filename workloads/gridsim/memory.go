@@ -36,38 +36,31 @@ var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means
 // isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
 func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
 
-// blocks returns the blocks that the operation reads, then the one that it writes.
-func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
-
-// deriveLives sets the blocks that each operation takes and gives. A block of the whole grid lives from its first use
-// in the step to its last, a block of a chunk within its chunk. The two states outlive the law: the first exists before
-// it, the next state after it.
+// deriveLives sets the blocks that each operation takes and gives: a chunk's blocks live within their chunk. The state
+// exists before the operations, and the next state stays after them.
 func deriveLives(ops []operation) {
 	type life struct {
 		id    blockID
-		first int // cell of the chunk
+		first int // of the chunk's cells; 0 for the whole grid
 	}
-	take, give := loop.Lifetimes(len(ops), func(i int) (all []life) {
+	loop.Lifetimes(len(ops), func(i int) (all []life) {
 		for _, id := range ops[i].blocks() {
-			l := life{id: id}
-			if !id.isWholeGrid() {
-				l.first = ops[i].first
+			l := life{id, ops[i].first}
+			if id.isWholeGrid() {
+				l.first = 0
 			}
 			all = append(all, l)
 		}
 		return all
-	})
-	idsExcept := func(lives []life, outer ...blockID) (ids []blockID) {
-		for _, l := range lives {
-			if !slices.Contains(outer, l.id) {
-				ids = append(ids, l.id)
-			}
+	}, func(i int, l life) {
+		if l.id != bState {
+			ops[i].take = append(ops[i].take, l.id)
 		}
-		return ids
-	}
-	for i := range ops {
-		ops[i].take, ops[i].give = idsExcept(take[i], bState), idsExcept(give[i], bState, bNext)
-	}
+	}, func(i int, l life) {
+		if l.id != bState && l.id != bNext {
+			ops[i].give = append(ops[i].give, l.id)
+		}
+	})
 }
 
 // block is device memory: the part of buf that begins at element at. words is its number of elements.

@@ -132,6 +132,9 @@ func (o *operation) rebind(from, to blockID) {
 
 // live gives the plan's blocks the lives that its operations have.
 func (p plan) live() plan {
+	for i := range p.ops {
+		p.ops[i].take, p.ops[i].give = nil, nil
+	}
 	deriveLives(p.ops)
 	if !slices.ContainsFunc(p.ops, func(o operation) bool { return slices.Contains(o.blocks(), bNext) }) { // the step ends in it all the same
 		p.ops[0].take = append(p.ops[0].take, bNext)

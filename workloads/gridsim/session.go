@@ -47,6 +47,7 @@ type session struct {
 	crop     launch
 	poison   launch
 	blocks   [blockCount]block
+	poisons  bool    // fill blocks with NaN when they are taken, for a check
 	past     []block // earlier states, newest first
 	saved    []block // with tape=saved: intermediate blocks of this step
 	tape     tape
@@ -169,10 +170,7 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 // checkMemory refuses sizes beyond the device's memory or 32-bit indices, before any allocation.
 func (s *session) checkMemory() error {
 	sh := s.shape
-	rows := sh.N
-	if n := s.k.Chunk; n > 0 {
-		rows = min(n, rows)
-	}
+	rows := s.chunkRows()
 	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
@@ -265,6 +263,7 @@ func (s *session) startSession(ctx context.Context) error {
 func (s *session) bindLaw() {
 	sh, f := s.shape, s.k
 	s.ops = s.listOperations()
+	deriveLives(s.ops)
 	side := f.sideOf(sh.N)
 	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
 		psi: bNext, before: bState, out: s.maps, psiAt: atOf{bNext, 0}, beforeAt: atOf{bState, 0}, N: sh.N, C: sh.C,

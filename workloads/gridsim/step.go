@@ -135,10 +135,14 @@ func (s *session) takeBlock(id blockID, words int64, p workloads.Probe) error {
 	sp := s.beginAlloc(p)
 	b, err := s.memory.take(id, words)
 	s.endAlloc(sp, p)
-	if err == nil {
-		s.blocks[id] = b
+	if err != nil {
+		return err
 	}
-	return err
+	s.blocks[id] = b
+	if s.poisons {
+		return s.fillNaN(b)
+	}
+	return nil
 }
 
 func (s *session) giveBlock(id blockID, p workloads.Probe) error { return s.giveBack(s.blocks[id], p) }

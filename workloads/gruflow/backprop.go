@@ -48,6 +48,7 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	}
 	if err == nil {
 		f.bindBackward()
+		deriveLives(f.groups)
 		err = f.Err
 	}
 	if err != nil {

@@ -60,6 +60,9 @@ func (s *session) bindSlots() error {
 	if s.Err != nil {
 		return s.Err
 	}
+	for k := range s.slots {
+		deriveLives(s.slots[k].groups)
+	}
 	if err := s.warmPool(s.slots[0].groups); err != nil {
 		return err
 	}
@@ -85,7 +88,6 @@ func (s *session) flowGroup(net *gru) group {
 		return g
 	}
 	p := s.reserve("projection", outputs*int64(sh.B))
-	g.take, g.give = []scratchRef{p}, []scratchRef{p}
 	g.once = []launch{
 		net.bindOwnGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
 		s.launch(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
@@ -112,7 +114,6 @@ func (s *session) metricsOf(h any, top int, metrics any) group {
 		blocks := ceilDiv(sh.B, metricBlock)
 		partial := s.reserve("partial sums", int64(blocks)*int64(m))
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
-		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
 		g.once = []launch{
 			s.launch(&sumKernel, blocks, sum, gruSumArgs{
 				records: d.record, level: d.level, h: h, partial: partial, n: blocks, B: sh.B, H: sh.H, D: sh.D,

@@ -154,7 +154,7 @@ func (c *checker) checkWeights(l int) error {
 		b    device.Buffer
 		want []float32
 	}{{turned.wi, transpose(p.wi, 3*h)}, {turned.wh, transpose(p.wh, 3*h)}, {back.wi, p.wi}, {back.wh, p.wh}} {
-		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.roundsFirst() {
+		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.net.roundsFirst() {
 			continue
 		}
 		got, err := c.readStored(m.b, 0, len(m.want))

@@ -47,6 +47,7 @@ func NewForward(dev device.Device, c ForwardConfig) (*Forward, error) {
 	err = f.mem.Err
 	if err == nil {
 		f.groups = f.net.bindLayers(f.x)
+		deriveLives(f.groups)
 		err = f.Err
 	}
 	if err != nil {

@@ -53,17 +53,7 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 	in := source{arg: x}
 	for l := range g.s.L {
 		gr := group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
-		if g.seq != nil {
-			gr.take = append(gr.take, g.seq[l])
-		}
 		g.bindStepped(&gr, l, in)
-		// A sequence lives until the next layer has read it; the last layer's sequence is the result.
-		if g.seq != nil && l > 0 {
-			gr.give = append(gr.give, g.seq[l-1])
-		}
-		if g.seq != nil && l == g.s.L-1 {
-			gr.give = append(gr.give, g.seq[l])
-		}
 		out = append(out, gr)
 		in = source{arg: g.h, at: l * g.s.B * g.s.H}
 		if g.seq != nil {
@@ -104,22 +94,8 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 // state's product and the pointwise part.
 func (g *gru) bindStepped(gr *group, l int, in source) {
 	s, b := g.s, g.layers[l]
-	rows, k, hAt := s.T*s.B, s.inputWidth(l), l*s.B*s.H
-	gx := g.reserve("input gates", int64(rows)*int64(s.gates()))
-	gh := g.reserve("state gates", int64(s.B)*int64(s.gates()))
-	gr.take, gr.give = append(gr.take, gx, gh), append(gr.give, gx, gh)
-	state := source{arg: g.h, at: hAt}
-	// The vendor's products round float32 to tf32 themselves.
-	if g.prec.isNarrow() || g.prec == tf32 && !g.vendor {
-		xr, hr := g.reserve("rounded input", g.prec.words(int64(rows)*int64(k))), g.reserve("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
-		gr.take, gr.give = append(gr.take, xr, hr), append(gr.give, xr, hr)
-		gr.once = append(gr.once, g.round(in, xr, rows*k))
-		gr.each = append(gr.each, g.round(state, hr, s.B*s.H))
-		in, state = source{arg: xr}, source{arg: hr}
-	}
-	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
-	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
-	gr.repeat = s.T
+	hAt, rows, rounds := l*s.B*s.H, int64(s.T)*int64(s.B), g.roundsFirst()
+	gx, gh := g.bindProducts(gr, l, in, source{arg: g.h, at: hAt}, g.prec.words(rows*int64(s.inputWidth(l))), rounds, rounds)
 	if g.impl == implPlain {
 		g.plainCell(gr, l, gx, gh)
 		return
@@ -128,15 +104,45 @@ func (g *gru) bindStepped(gr *group, l int, in source) {
 	if g.seq != nil {
 		out, at = any(g.seq[l]), walking{0, s.B * s.H}
 	}
-	biased, biases := 0, 0
-	if g.vendor { // the vendor's products omit the biases
-		biased, biases = 1, 2*s.gates()
-	}
-	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, biases, g.seq != nil),
+	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, g.biasReads(), g.seq != nil),
 		gruCellArgs{
 			gx: gx, gh: gh, bx: b.bi, bh: b.bh, h: g.h, out: out, n: s.B * s.H, H: s.H,
-			gxAt: walking{0, s.B * s.gates()}, hAt: hAt, outAt: at, biased: biased,
+			gxAt: walking{0, s.B * s.gates()}, hAt: hAt, outAt: at, biased: g.vendor,
 		}))
+}
+
+// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
+// themselves.
+func (g *gru) roundsFirst() bool { return g.prec.isNarrow() || g.prec == tf32 && !g.vendor }
+
+// biasReads returns how many biases a cell adds: the vendor's products omit them.
+func (g *gru) biasReads() int {
+	if g.vendor {
+		return 2 * g.s.gates()
+	}
+	return 0
+}
+
+// bindProducts binds the products of a layer, the input's for all time steps at once and the state's for each. With
+// roundIn and roundState kernels round the operands first; a rounded input gets the given number of four-byte words.
+func (g *gru) bindProducts(gr *group, l int, in, state source, words int64, roundIn, roundState bool) (gx, gh scratchRef) {
+	s, b, k := g.s, g.layers[l], g.s.inputWidth(l)
+	rows, cells := s.T*s.B, s.B*s.H
+	gx, gh = g.reserve("input gates", int64(rows)*int64(s.gates())), g.reserve("state gates", int64(s.B)*int64(s.gates()))
+	if roundIn {
+		rounded := g.reserve("rounded input", words)
+		gr.once = append(gr.once, g.round(in, rounded, rows*k))
+		in = source{arg: rounded}
+	}
+	if roundState {
+		rounded := g.reserve("rounded state", g.prec.words(int64(cells)))
+		gr.each = append(gr.each, g.round(state, rounded, cells))
+		state = source{arg: rounded}
+	}
+	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
+	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
+	gr.repeat = s.T
+	return gx, gh
 }
 
 func (g *gru) round(in source, out any, n int) launch {
@@ -171,12 +177,7 @@ func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n 
 func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	s := g.s
 	n, wide := s.B*s.H, s.gates()
-	block := func(what string) scratchRef {
-		ref := g.reserve(what, int64(n))
-		gr.take, gr.give = append(gr.take, ref), append(gr.give, ref)
-		return ref
-	}
-	r, z, c := block("reset gate"), block("update gate"), block("candidate")
+	r, z, c := g.reserve("reset gate", int64(n)), g.reserve("update gate", int64(n)), g.reserve("candidate", int64(n))
 	// An operand is an array, its offset, and the distance between its rows.
 	type operand struct {
 		arg any

@@ -219,13 +219,11 @@ func (g *group) blocks() (all []scratchRef) {
 	return all
 }
 
-// deriveLives sets the scratch blocks that each group takes and gives: a block lives from the first group that uses it
-// to the last.
+// deriveLives sets the scratch blocks that each group takes and gives.
 func deriveLives(groups []group) {
-	take, give := loop.Lifetimes(len(groups), func(i int) []scratchRef { return groups[i].blocks() })
-	for i := range groups {
-		groups[i].take, groups[i].give = take[i], give[i]
-	}
+	loop.Lifetimes(len(groups), func(i int) []scratchRef { return groups[i].blocks() },
+		func(i int, ref scratchRef) { groups[i].take = append(groups[i].take, ref) },
+		func(i int, ref scratchRef) { groups[i].give = append(groups[i].give, ref) })
 }
 
 // acquire takes a scratch block from the pool. Enqueued launches may still use the same memory, which is safe because

@@ -219,7 +219,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	x, slot, ago := s.levelInput(sl, micro, j)
 	add := j < t.window-1 || t.step.Adds(micro)
 	dh := s.reserve("the state's cotangent", int64(sh.B)*int64(sh.H))
-	flow := group{stage: stFlowBack, dx: dh, minimum: flowBackCost(sh), take: []scratchRef{dh}}
+	flow := group{stage: stFlowBack, dx: dh, minimum: flowBackCost(sh)}
 	for l := range sh.L {
 		flow.once = append(flow.once, t.u.restoreLaunch(l, slot, ago, s.flow.level))
 	}
@@ -245,14 +245,13 @@ func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
 	u, n, in := t.u, sh.B*sh.H, t.u.reserveSums()
 	proj, bias := t.projection()
-	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{in.partial, in.work}, give: []scratchRef{in.partial, in.work}}
+	g := group{stage: stGrads, layer: sh.L}
 	b, h := int64(sh.B), int64(sh.H)
 	g.minimum = gpuprof.Cost{Flops: 2*outputs*b*h + outputs*b, BytesRead: 4*outputs*b + s.prec.bytes()*b*h, BytesWritten: 4 * outputs * (h + 1)}
 	state := u.statesAt(sh.L-1, slot+1, 0)
 	state.by = 0
 	right := any(state.movingArg(4))
 	if s.prec.isNarrow() {
-		g.take, g.give = append(g.take, in.wide), append(g.give, in.wide)
 		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
 			in: state.arg, out: in.wide, n: n, precision: int(s.prec), inAt: state.at,
 		}))

@@ -55,12 +55,6 @@ func newUnroll(net *gru, slots int) *unroll {
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
 }
 
-// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
-// themselves.
-func (u *unroll) roundsFirst() bool {
-	return u.net.prec.isNarrow() || u.net.prec == tf32 && !u.net.vendor
-}
-
 func (u *unroll) requests() (list []request) {
 	s, p := u.net.s, u.net.prec
 	add := func(what string, n int64, to *device.Buffer) { list = append(list, request{what, n, to}) }
@@ -130,10 +124,10 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	}
 }
 
-// reserveRounded declares a block for the rounded operand of a product over all rows.
-func (u *unroll) reserveRounded() scratchRef {
+// roundedWords returns the four-byte words of the largest operand that a kernel rounds before a product.
+func (u *unroll) roundedWords() int64 {
 	s := u.net.s
-	return u.net.reserve("rounded operand", u.net.prec.words(int64(s.T)*int64(s.B)*int64(max(s.I, s.gates()))))
+	return u.net.prec.words(int64(s.T) * int64(s.B) * int64(max(s.I, s.gates())))
 }
 
 // scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
@@ -154,7 +148,7 @@ func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 
 // weightsBackward returns a layer's weights in the format of the backward products.
 func (u *unroll) weightsBackward(l int) layerBuffers {
-	if u.roundsFirst() {
+	if u.net.roundsFirst() {
 		return u.layers[l].back
 	}
 	return u.layers[l].p
@@ -173,7 +167,7 @@ func (u *unroll) weightGroup(l int) (gr group) {
 			p: m.from, out: m.turned, n: n, rows: s.gates(), K: m.k, precision: int(p),
 		}))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))
-		if u.roundsFirst() {
+		if u.net.roundsFirst() {
 			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
 			gr.minimum.BytesWritten += p.bytes() * int64(n)
 		}
@@ -210,30 +204,12 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
-	gx, gh := g.reserve("input gates", int64(rows)*int64(s.gates())), g.reserve("state gates", int64(s.B)*int64(s.gates()))
-	rounded, stateRounded := u.reserveRounded(), g.reserve("rounded state", g.prec.words(int64(cells)))
-	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{gx, gh}, give: []scratchRef{gx, gh}, minimum: g.layerMinimum(l)}
+	gr = group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
 	gr.minimum.BytesWritten += 5 * g.prec.bytes() * int64(rows) * int64(s.H)
 	in, wide := u.inputAt(l, slot, x)
-	state := u.statesAt(l, slot, 0)
-	if u.roundsFirst() && wide {
-		gr.take, gr.give = append(gr.take, rounded), append(gr.give, rounded)
-		gr.once = append(gr.once, g.round(in, rounded, rows*s.inputWidth(l)))
-		in = source{arg: rounded}
-	}
-	if u.roundsFirst() && !g.prec.isNarrow() {
-		gr.take, gr.give = append(gr.take, stateRounded), append(gr.give, stateRounded)
-		gr.each = append(gr.each, g.round(state, stateRounded, cells))
-		state = source{arg: stateRounded}
-	}
-	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, s.inputWidth(l), s.gates(), g.prec))
-	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
-	biases := 0
-	if g.vendor {
-		biases = 2 * s.gates()
-	}
-	at := u.statesAt(l, slot, 0)
-	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), gruKeepArgs{
+	at, rounds := u.statesAt(l, slot, 0), g.roundsFirst()
+	gx, gh := g.bindProducts(&gr, l, in, at, u.roundedWords(), rounds && wide, rounds && !g.prec.isNarrow())
+	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, g.biasReads(), g.prec), gruKeepArgs{
 		gx: moving{gx, 0, 4 * int64(s.B*s.gates())}, gh: gh, bx: b.bi, bh: b.bh, h: h,
 		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: walking{at.at, at.by},
 		precision: int(g.prec), biased: g.vendor,

@@ -31,8 +31,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
 	all := int64(rows) * int64(gates)
 	gr := group{stage: stGRUBack, layer: l, repeat: s.T, gx: g.reserve("input gates", all), gh: g.reserve("state gates", all), minimum: u.chainMinimum(l, w)}
-	rounded, dx := u.reserveRounded(), g.reserve("the input's cotangent", int64(rows)*int64(s.H))
-	gr.take = []scratchRef{gr.gx, gr.gh}
+	rounded, dx := u.net.reserve("rounded operand", u.roundedWords()), g.reserve("the input's cotangent", int64(rows)*int64(s.H))
 	step := 4 * int64(s.B*gates)
 	last := func(ref scratchRef) moving { return moving{ref, int64(s.T-1) * step, -step} }
 	kept, state := u.gatesKept(l, w.slot, s.T-1), u.statesAt(l, w.slot, s.T-1)
@@ -44,8 +43,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	}))
 	gh := source{arg: gr.gh, at: (s.T - 1) * s.B * gates, by: -s.B * gates}
 	gx := source{arg: gr.gx}
-	if u.roundsFirst() {
-		gr.take, gr.give = append(gr.take, rounded), append(gr.give, rounded)
+	if g.roundsFirst() {
 		gr.each = append(gr.each, g.round(gh, rounded, s.B*gates))
 		gh = source{arg: rounded}
 	}
@@ -54,9 +52,9 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	case l > 0 || w.dx != nil:
 		out := any(w.dx)
 		if l > 0 {
-			out, gr.dx, gr.take = dx, dx, append(gr.take, dx)
+			out, gr.dx = dx, dx
 		}
-		if u.roundsFirst() {
+		if g.roundsFirst() {
 			gr.after = append(gr.after, g.round(gx, rounded, rows*gates))
 			gx = source{arg: rounded}
 		}
@@ -66,9 +64,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 			gx: gr.gx, w: u.net.layers[0].wi, de: w.energy, n: s.B, steps: s.T, G: gates, precision: int(g.prec),
 		}))
 	}
-	if ref, ok := w.dout.(scratchRef); ok {
-		gr.dout, gr.give = ref, append(gr.give, ref)
-	}
+	gr.dout, _ = w.dout.(scratchRef)
 	return gr
 }
 
@@ -104,7 +100,7 @@ type sumScratch struct{ partial, work, wide, rounded scratchRef }
 func (u *unroll) reserveSums() sumScratch {
 	s := u.net.s
 	return sumScratch{u.net.reserve("partial sums", u.partialWords), u.net.reserve("turned operand", u.workWords),
-		u.net.reserve("widened operand", int64(s.T)*int64(s.B)*int64(max(s.I, s.H))), u.reserveRounded()}
+		u.net.reserve("widened operand", int64(s.T)*int64(s.B)*int64(max(s.I, s.H))), u.net.reserve("rounded operand", u.roundedWords())}
 }
 
 // gradsGroup returns the launches that sum the gradients of a layer's parameters over the rows of one level, from the
@@ -112,7 +108,7 @@ func (u *unroll) reserveSums() sumScratch {
 func (u *unroll) gradsGroup(l int, w wayBack, gx, gh scratchRef) group {
 	s, g, to := u.net.s, u.layers[l].g, u.reserveSums()
 	rows, gates := s.T*s.B, s.gates()
-	gr := group{stage: stGrads, layer: l, gx: gx, gh: gh, take: []scratchRef{to.partial, to.work}, give: []scratchRef{to.partial, to.work, gx, gh}, minimum: u.gradsMinimum(l)}
+	gr := group{stage: stGrads, layer: l, gx: gx, gh: gh, minimum: u.gradsMinimum(l)}
 	for _, b := range []struct {
 		gates scratchRef
 		to    device.Buffer
@@ -124,13 +120,7 @@ func (u *unroll) gradsGroup(l int, w wayBack, gx, gh scratchRef) group {
 			gr.once = append(gr.once, u.boundLaunch(op.RoundInPlace(b.gates, rows*gates, u.net.prec.String())))
 		}
 	}
-	if u.net.prec != fp32 {
-		gr.take, gr.give = append(gr.take, to.wide), append(gr.give, to.wide)
-	}
 	in, wide := u.inputAt(l, w.slot, w.x)
-	if u.net.prec.isNarrow() && wide {
-		gr.take, gr.give = append(gr.take, to.rounded), append(gr.give, to.rounded)
-	}
 	state := u.statesAt(l, w.slot, 0)
 	state.by = 0
 	u.addOuter(&gr, to, gx, in, wide, g.wi, s.inputWidth(l), w.add)
