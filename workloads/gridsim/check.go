@@ -118,7 +118,7 @@ func (c *checker) run() error {
 	}
 	for i := range s.ops {
 		if err := c.checkOperation(&s.ops[i]); err != nil {
-			return fmt.Errorf("kernel %s: %w", s.ops[i].kernel, err)
+			return fmt.Errorf("kernel %s: %w", s.ops[i].Kernel, err)
 		}
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (c *checker) expectedValues(o *operation, i int) []float64 {
 
 func (c *checker) expectedNeighbours(o *operation, i int) []float64 {
 	psi := c.read[0].valuesOf(i)
-	if o.kernel == concatKernel.Name {
+	if o.Kernel == concatKernel.Name {
 		return append(psi, c.read[1].valuesOf(i)...)
 	}
 	var k []float64
@@ -235,14 +235,14 @@ func (c *checker) expectedNeighbours(o *operation, i int) []float64 {
 }
 
 func (c *checker) expectedUpdate(o *operation, i int) []float64 {
-	switch o.kernel {
+	switch o.Kernel {
 	case relaxKernel.Name:
 		return c.ref.relax(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
 	case walkKernel.Name:
 		return c.ref.walk(c.read[0].valueAt, i, o.axis == 0, o.axis == 1)
 	}
 	u := c.ref.update(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
-	if o.kernel == finishKernel.Name {
+	if o.Kernel == finishKernel.Name {
 		return c.ref.unitVector(u)
 	}
 	return u
@@ -250,7 +250,7 @@ func (c *checker) expectedUpdate(o *operation, i int) []float64 {
 
 func (c *checker) expectedUnit(o *operation, i int) []float64 {
 	x := c.read[0].valuesOf(i)
-	switch o.kernel {
+	switch o.Kernel {
 	case squareKernel.Name:
 		for k, v := range x {
 			x[k] = v * v
@@ -273,10 +273,8 @@ func (c *checker) expectedUnit(o *operation, i int) []float64 {
 }
 
 func (s *session) fillNaN(b block) error {
-	a := device.View[gridPoisonView](&s.poison.args)
-	a.out.Set(b.buf, 0)
-	a.at.Set(b.at)
-	return s.Compute.Launch(s.poison.fn, int(b.words), &s.poison.args)
+	device.View[gridPoisonView](&s.poison.Args).out.Set(b.buf, 4*int64(b.at))
+	return s.Compute.Launch(s.poison.Func, int(b.words), &s.poison.Args)
 }
 
 // checkFrame checks the maps of the step and their copy, and ends the step.

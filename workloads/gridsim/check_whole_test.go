@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Faults of a step that are none of an operation's own arithmetic, each in the setting where it
@@ -21,9 +22,9 @@ import (
 func TestWholeStepCatches(t *testing.T) {
 	rebound := func(s *session, from, to blockID) {
 		for i := range s.ops {
-			for k := range s.ops[i].uses {
-				if u := &s.ops[i].uses[k]; u.id == from {
-					u.id = to
+			for k := range s.ops[i].Refs {
+				if r := &s.ops[i].Refs[k]; r.Block == int(from) {
+					r.Block = int(to)
 				}
 			}
 			for k, id := range s.ops[i].in {
@@ -33,10 +34,8 @@ func TestWholeStepCatches(t *testing.T) {
 			}
 		}
 	}
-	before := func(l *launch) { // its first array and where that begins
-		l.uses[0].id, l.uses[2].id = bState, bState
-	}
-	older := func(s *session) { // every step starts from a copy of the first state
+	before := func(c *op.Call) { c.Refs[0].Block = int(bState) } // its first array
+	older := func(s *session) {                                  // every step starts from a copy of the first state
 		b, err := s.memory.take(bRegion, s.shape.stateWords())
 		err = errors.Join(err, s.send(b, drawState(s.shape, s.seed)))
 		if err != nil {

@@ -33,6 +33,9 @@ const (
 var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
 	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
 
+// ref returns the block as an argument of a launch.
+func (id blockID) ref() op.Ref { return op.Ref{Block: int(id)} }
+
 // isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
 func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
 

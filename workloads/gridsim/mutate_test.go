@@ -37,7 +37,7 @@ func planOf(ops []operation) plan {
 }
 
 func copied(o operation) operation {
-	o.in, o.uses = slices.Clone(o.in), slices.Clone(o.uses)
+	o.in, o.Refs = slices.Clone(o.in), slices.Clone(o.Refs)
 	o.take, o.give = slices.Clone(o.take), slices.Clone(o.give)
 	return o
 }
@@ -55,10 +55,10 @@ func (p plan) mutations() []plan {
 	var out []plan
 	ids := p.ids()
 	for i, o := range p.ops {
-		what := fmt.Sprintf("%d %s (%s)", i, o.name, o.kernel)
+		what := fmt.Sprintf("%d %s (%s)", i, o.name, o.Kernel)
 		del := p.changed("without " + what)
 		if len(p.ops) == 1 { // the block that the step ends in is taken all the same
-			del.ops[0].n, del.numbers[0] = 0, nothing
+			del.ops[0].N, del.numbers[0] = 0, nothing
 		} else {
 			del.ops, del.numbers = slices.Delete(del.ops, i, i+1), slices.Delete(del.numbers, i, i+1)
 		}
@@ -115,9 +115,9 @@ func alike(a, b blockID) bool {
 }
 
 func (o *operation) rebind(from, to blockID) {
-	for k := range o.uses {
-		if o.uses[k].id == from {
-			o.uses[k].id = to
+	for k := range o.Refs {
+		if o.Refs[k].Block == int(from) {
+			o.Refs[k].Block = int(to)
 		}
 	}
 	for k, id := range o.in {
@@ -148,7 +148,7 @@ func (o *operation) rows(id blockID, r, n int) []int {
 		return []int{r}
 	}
 	at := o.first/n + r
-	if o.name == "step" || o.kernel == neighboursKernel.Name || o.kernel == walkKernel.Name && o.axis == 0 {
+	if o.name == "step" || o.Kernel == neighboursKernel.Name || o.Kernel == walkKernel.Name && o.axis == 0 {
 		return []int{(at + n - 1) % n, at, (at + 1) % n}
 	}
 	return []int{at}

@@ -28,7 +28,7 @@ type session struct {
 	spill bool // copy earlier states to the host
 
 	loop.Pace // Compute and Copies are the same stream
-	loop.Binder
+	op.Binder
 	mem    op.Arena // memory that persists between steps, except blocks
 	memory memory
 	below  device.Pool // the device's own pool, or nil
@@ -43,9 +43,9 @@ type session struct {
 	tuned     float64 // seconds of the search for a tile; 0 without a search
 
 	ops      []operation
-	view     launch // computes the maps of a frame
-	crop     launch
-	poison   launch
+	view     op.Call // computes the maps of a frame
+	crop     op.Call
+	poison   op.Call
 	blocks   [blockCount]block
 	poisons  bool    // fill blocks with NaN when they are taken, for a check
 	past     []block // earlier states, newest first
@@ -110,9 +110,10 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	k := workloads.Read[settings](c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
-		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
+		Binder: op.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
 		timed: k.Allocator != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
+	s.Place = func(id int) (device.Buffer, int64) { return s.blocks[id].buf, 4 * int64(s.blocks[id].at) }
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k.Tape
 	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
@@ -265,16 +266,16 @@ func (s *session) bindLaw() {
 	s.ops = s.listOperations()
 	deriveLives(s.ops)
 	side := f.sideOf(sh.N)
-	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
-		psi: bNext, before: bState, out: s.maps, psiAt: atOf{bNext, 0}, beforeAt: atOf{bState, 0}, N: sh.N, C: sh.C,
+	s.view = s.Bind(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
+		psi: bNext.ref(), before: bState.ref(), out: s.maps, psiAt: 0, beforeAt: 0, N: sh.N, C: sh.C,
 		hwc: sh.hwc, maps: f.Maps, scale: f.deviceScale(),
 	})
-	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
-		psi: bNext, out: bRegion, psiAt: atOf{bNext, 0}, outAt: atOf{bRegion, 0}, N: sh.N, C: sh.C, width: 1,
+	s.crop = s.Bind(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
+		psi: bNext.ref(), out: bRegion.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, width: 1,
 		height: 1, hwc: sh.hwc,
 	})
-	s.poison = s.bindLaunch(&poisonKernel, 0, gpuprof.Cost{}, gridPoisonArgs{
-		out: bNext, at: atOf{bNext, 0}, value: float32(math.NaN()),
+	s.poison = s.Bind(&poisonKernel, 0, gpuprof.Cost{}, gridPoisonArgs{
+		out: bNext.ref(), at: 0, value: float32(math.NaN()),
 	})
 }
 

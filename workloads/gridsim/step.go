@@ -80,7 +80,7 @@ func (s *session) runOperation(o *operation, p workloads.Probe) error {
 		}
 	}
 	sp := p.Begin(s.index[stLaw], s.Compute)
-	err := s.enqueue(&o.launch)
+	err := s.Enqueue(s.Compute, &o.Call, 0)
 	p.End(sp)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *session) makeMaps(p workloads.Probe) error {
 		}
 	}
 	sp := p.Begin(s.index[stView], s.Compute)
-	err := s.enqueue(&s.view)
+	err := s.Enqueue(s.Compute, &s.view, 0)
 	p.End(sp)
 	if err == nil && fetch {
 		err = s.giveBlock(bState, p)
@@ -189,12 +189,12 @@ func (s *session) cutRegion(p workloads.Probe) error {
 	if err := s.takeBlock(bRegion, int64(s.shape.C)*int64(w)*int64(h), p); err != nil {
 		return err
 	}
-	s.crop.n = w * h
-	a := device.View[gridCropView](&s.crop.args)
+	s.crop.N = w * h
+	a := device.View[gridCropView](&s.crop.Args)
 	a.width.Set(w)
 	a.height.Set(h)
 	sp := p.Begin(s.index[stView], s.Compute)
-	err := s.enqueue(&s.crop)
+	err := s.Enqueue(s.Compute, &s.crop, 0)
 	p.End(sp)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Stages of a step, in order. With a launch graph all device work is one stage, graph, instead of gru, flow and
@@ -51,10 +52,10 @@ func (s *session) bindSlots() error {
 			continue
 		}
 		sl.groups = sl.net.bindLayers(sl.x)
-		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), gruInjectArgs{
+		inject := s.Bind(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), gruInjectArgs{
 			x: sl.x, energy: s.flow.energy, n: s.shape.T * s.shape.B, I: s.shape.I, B: s.shape.B,
 		})
-		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
+		sl.groups[0].once = append([]op.Call{inject}, sl.groups[0].once...)
 		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
 	}
 	if s.Err != nil {
@@ -81,16 +82,16 @@ func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
 	if net.impl != implPlain {
-		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), gruFlowArgs{
+		g.once = []op.Call{s.Bind(&flowKernel, sh.B, flowCost(sh), gruFlowArgs{
 			proj: d.proj, bias: d.bias, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source,
 			out: d.record, path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
 		})}
 		return g
 	}
 	p := s.reserve("projection", outputs*int64(sh.B))
-	g.once = []launch{
-		net.bindOwnGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
-		s.launch(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
+	g.once = []op.Call{
+		net.bindOwnGemm(source{arg: op.From(net.h, 0), at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
+		s.Bind(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
 			p: p, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source, out: d.record,
 			path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
 		}),
@@ -114,21 +115,21 @@ func (s *session) metricsOf(h any, top int, metrics any) group {
 		blocks := ceilDiv(sh.B, metricBlock)
 		partial := s.reserve("partial sums", int64(blocks)*int64(m))
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
-		g.once = []launch{
-			s.launch(&sumKernel, blocks, sum, gruSumArgs{
+		g.once = []op.Call{
+			s.Bind(&sumKernel, blocks, sum, gruSumArgs{
 				records: d.record, level: d.level, h: h, partial: partial, n: blocks, B: sh.B, H: sh.H, D: sh.D,
 				hAt: top,
 			}),
-			s.launch(&finalKernel, m, finalCost(sh), gruSumFinalArgs{
+			s.Bind(&finalKernel, m, finalCost(sh), gruSumFinalArgs{
 				partial: partial, metrics: metrics, n: m, blocks: blocks,
 			}),
 		}
 		return g
 	}
 	sum.BytesWritten = 4 * int64(sh.B) // at least one addition to the dose for each carrier
-	g.once = []launch{
-		s.launch(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
-		s.launch(&raceKernel, sh.B, sum, gruSumRacyArgs{
+	g.once = []op.Call{
+		s.Bind(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
+		s.Bind(&raceKernel, sh.B, sum, gruSumRacyArgs{
 			records: d.record, level: d.level, h: h, metrics: metrics, n: sh.B, H: sh.H, D: sh.D, hAt: top,
 		}),
 	}

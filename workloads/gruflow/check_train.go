@@ -132,9 +132,9 @@ func (c *checker) gradsOf(l int) []device.Buffer {
 	return []device.Buffer{g.wi, g.wh, g.bi, g.bh}
 }
 
-func (c *checker) readScratch(ref scratchRef, at, n int) ([]float32, error) {
-	b := &c.s.program.scratch[ref]
-	return c.read(b.buf, int(b.at/4)+at, n)
+func (c *checker) readScratch(ref op.Ref, at, n int) ([]float32, error) {
+	buf, first := c.s.program.Place(ref.Block)
+	return c.read(buf, int(first/4)+at, n)
 }
 
 func (c *checker) readGates(g *group) (gx, gh []float32, err error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
@@ -48,7 +49,7 @@ func twice(stage int) func(*session) {
 }
 
 // launchless takes one launch out of a list of every group of a stage.
-func launchless(stage int, list func(*group) *[]launch, at int) func(*session) {
+func launchless(stage int, list func(*group) *[]op.Call, at int) func(*session) {
 	return eachSlot(func(groups []group) []group {
 		for i := range groups {
 			if l := list(&groups[i]); groups[i].stage == stage && len(*l) > 0 {
@@ -60,8 +61,8 @@ func launchless(stage int, list func(*group) *[]launch, at int) func(*session) {
 	})
 }
 
-func once(g *group) *[]launch { return &g.once }
-func each(g *group) *[]launch { return &g.each }
+func once(g *group) *[]op.Call { return &g.once }
+func each(g *group) *[]op.Call { return &g.each }
 
 // lossy drops copies to a buffer.
 type lossy struct {

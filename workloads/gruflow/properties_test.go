@@ -71,7 +71,7 @@ func TestCheckCatches(t *testing.T) {
 
 // dropLaunch leaves a kernel out of every group.
 func (s *session) dropLaunch(name string) {
-	is := func(l launch) bool { return l.kernel == name }
+	is := func(l op.Call) bool { return l.Kernel == name }
 	for k := range s.slots {
 		for i := range s.slots[k].groups {
 			g := &s.slots[k].groups[i]

@@ -124,13 +124,13 @@ func (s *session) takeTurns() {
 	if len(r.earlier) == 0 {
 		return
 	}
-	s.turns, s.rings = r.windows(), map[device.Buffer][]device.Buffer{}
+	s.turns, s.Rings = r.windows(), map[device.Buffer][]device.Buffer{}
 	for i, q := range r.recordRequests() {
 		ring := []device.Buffer{*q.to}
 		for _, window := range r.earlier {
 			ring = append(ring, window[i])
 		}
-		s.rings[*q.to] = ring
+		s.Rings[*q.to] = ring
 	}
 }
 

@@ -2,7 +2,6 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -163,12 +162,12 @@ func (u *unroll) weightGroup(l int) (gr group) {
 		k                     int
 	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.inputWidth(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
-		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), gruTurnArgs{
+		gr.once = append(gr.once, u.net.Bind(&turnKernel, n, turnCost(n, p), gruTurnArgs{
 			p: m.from, out: m.turned, n: n, rows: s.gates(), K: m.k, precision: int(p),
 		}))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))
 		if u.net.roundsFirst() {
-			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
+			gr.once = append(gr.once, u.net.round(source{arg: op.From(m.from, 0)}, m.rounded, n))
 			gr.minimum.BytesWritten += p.bytes() * int64(n)
 		}
 	}
@@ -179,13 +178,13 @@ func (u *unroll) weightGroup(l int) (gr group) {
 // last time step.
 func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
-	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
+	return source{arg: op.From(u.layers[l].states, 0), at: (slot*u.net.s.T + t) * n, by: n}
 }
 
 // gatesKept returns a layer's gates recorded in a slot, from time step t on.
-func (u *unroll) gatesKept(l, slot, t int) moving {
+func (u *unroll) gatesKept(l, slot, t int) op.Ref {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
-	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
+	return op.Ref{Buf: u.layers[l].kept, At: n * int64(slot*u.net.s.T+t), By: n}
 }
 
 // inputAt returns the input [T,B,K] of a layer at the level that a slot records: x, or the states of the preceding
@@ -201,7 +200,7 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 
 // forwardGroup returns the launches of a layer's forward pass through the level that a slot records. h is the layer's
 // state in float32, which 16-bit precisions need.
-func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
+func (u *unroll) forwardGroup(l, slot int, x source, h op.Ref) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
 	gr = group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
@@ -209,9 +208,9 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 	in, wide := u.inputAt(l, slot, x)
 	at, rounds := u.statesAt(l, slot, 0), g.roundsFirst()
 	gx, gh := g.bindProducts(&gr, l, in, at, u.roundedWords(), rounds && wide, rounds && !g.prec.isNarrow())
-	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, g.biasReads(), g.prec), gruKeepArgs{
-		gx: moving{gx, 0, 4 * int64(s.B*s.gates())}, gh: gh, bx: b.bi, bh: b.bh, h: h,
-		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: walking{at.at, at.by},
+	gr.each = append(gr.each, g.Bind(&keepKernel, cells, keepCost(cells, g.biasReads(), g.prec), gruKeepArgs{
+		gx: source{arg: gx, by: s.B * s.gates()}.movingArg(4), gh: gh, bx: b.bi, bh: b.bh, h: h,
+		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: at.offset(),
 		precision: int(g.prec), biased: g.vendor,
 	}))
 	return gr
@@ -219,17 +218,17 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 
 // leaveLaunch returns a launch that clears a layer's state after the level recorded in a slot, for the carriers that
 // left in an earlier move; the argument ago is the number of moves since then.
-func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
+func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h op.Ref) op.Call {
 	s := u.net.s
-	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
+	return u.net.Bind(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
 		states: u.layers[l].states, h: h, level: level, n: s.B * s.H, H: s.H, at: u.statesAt(l, slot+1, 0).at,
 		precision: int(u.net.prec), depth: s.D, ago: ago,
 	})
 }
 
-func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
+func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) op.Call {
 	s := u.net.s
-	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
+	return u.net.Bind(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
 		states: u.layers[l].states, kept: u.gatesKept(l, slot, s.T-1), level: level, n: s.B * s.H, H: s.H,
 		at: u.statesAt(l, slot+1, 0).at, precision: int(u.net.prec), depth: s.D, ago: ago,
 	})
@@ -237,10 +236,10 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 
 // beginLaunches returns launches that copy the state h [L,B,H] to the start of the first slot. In a 16-bit precision
 // they round it.
-func (u *unroll) beginLaunches(h loop.View) (all []launch) {
+func (u *unroll) beginLaunches(h op.Ref) (all []op.Call) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
-		from := source{arg: loop.View{Buf: h.Buf, At: h.At + l*n}}
+		from := source{arg: h, at: l * n}
 		if u.net.prec.isNarrow() {
 			all = append(all, u.net.round(from, u.layers[l].states, n))
 			continue
@@ -252,20 +251,20 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 
 // endLaunches returns launches that copy the layers' hidden states after the level recorded in the given slot to h
 // [L,B,H]. In a 16-bit precision there are none, because h already holds them.
-func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
+func (u *unroll) endLaunches(slot int, h device.Buffer) (all []op.Call) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
 		if !u.net.prec.isNarrow() {
 			from := u.statesAt(l, slot+1, 0)
 			from.by = 0
-			all = append(all, u.copyLaunch(from, moving{h, 4 * int64(l*n), 0}, n))
+			all = append(all, u.copyLaunch(from, op.From(h, l*n), n))
 		}
 	}
 	return all
 }
 
-func (u *unroll) copyLaunch(from source, to any, n int) launch {
-	return u.net.launch(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
-		in: from.arg, out: to, n: n, precision: int(fp32), inAt: walking{from.at, 0},
+func (u *unroll) copyLaunch(from source, to any, n int) op.Call {
+	return u.net.Bind(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
+		in: from.arg, out: to, n: n, precision: int(fp32), inAt: from.at,
 	})
 }

@@ -10,7 +10,7 @@ type wayBack struct {
 	slot, ago int
 	x         source        // the level's input [T,B,I]
 	level     device.Buffer // the carriers' present levels
-	dout      any           // cotangent of the layer's output, from step first on
+	dout      op.Ref        // cotangent of the layer's output, from step first on
 	first     int
 	energy    device.Buffer // destination of the first layer's input cotangent, column 0 only
 	dx        device.Buffer // destination of the first layer's whole input cotangent, instead of energy
@@ -30,19 +30,17 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
 	all := int64(rows) * int64(gates)
-	gr := group{stage: stGRUBack, layer: l, repeat: s.T, gx: g.reserve("input gates", all), gh: g.reserve("state gates", all), minimum: u.chainMinimum(l, w)}
+	gr := group{stage: stGRUBack, layer: l, repeat: s.T, gx: g.reserve("input gates", all), gh: g.reserve("state gates", all), dout: w.dout, minimum: u.chainMinimum(l, w)}
 	rounded, dx := u.net.reserve("rounded operand", u.roundedWords()), g.reserve("the input's cotangent", int64(rows)*int64(s.H))
-	step := 4 * int64(s.B*gates)
-	last := func(ref scratchRef) moving { return moving{ref, int64(s.T-1) * step, -step} }
+	last := func(ref op.Ref) source { return source{arg: ref, at: (s.T - 1) * s.B * gates, by: -s.B * gates} }
 	kept, state := u.gatesKept(l, w.slot, s.T-1), u.statesAt(l, w.slot, s.T-1)
-	kept.by = -kept.by
-	gr.each = append(gr.each, g.launch(&cellBackKernel, cells, cellBackCost(cells, g.prec, 1), gruCellBwdArgs{
-		dout: w.dout, dh: b.dh, chain: b.chain, states: b.states, kept: kept, level: w.level, gx: last(gr.gx),
-		gh: last(gr.gh), n: cells, H: s.H, at: walking{state.at, -state.by}, precision: int(g.prec), depth: s.D,
-		ago: w.ago, step: walking{s.T - 1, -1}, first: w.first, last: s.T - 1,
+	kept.By = -kept.By
+	gr.each = append(gr.each, g.Bind(&cellBackKernel, cells, cellBackCost(cells, g.prec, 1), gruCellBwdArgs{
+		dout: w.dout, dh: b.dh, chain: b.chain, states: b.states, kept: kept, level: w.level, gx: last(gr.gx).movingArg(4),
+		gh: last(gr.gh).movingArg(4), n: cells, H: s.H, at: op.Num{Value: state.at, By: -state.by}, precision: int(g.prec), depth: s.D,
+		ago: w.ago, step: op.Num{Value: s.T - 1, By: -1}, first: w.first, last: s.T - 1,
 	}))
-	gh := source{arg: gr.gh, at: (s.T - 1) * s.B * gates, by: -s.B * gates}
-	gx := source{arg: gr.gx}
+	gx, gh := source{arg: gr.gx}, last(gr.gh)
 	if g.roundsFirst() {
 		gr.each = append(gr.each, g.round(gh, rounded, s.B*gates))
 		gh = source{arg: rounded}
@@ -60,11 +58,10 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 		}
 		gr.after = append(gr.after, g.bindGemm(gx, u.weightsBackward(l).wi, u.zeros, out, rows, gates, s.inputWidth(l), g.prec))
 	default: // only the input's energy needs a cotangent; its weights are one row of the transposed matrix
-		gr.after = append(gr.after, g.launch(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), gruEnergyBwdArgs{
+		gr.after = append(gr.after, g.Bind(&energyBackKernel, s.B, energyBackCost(rows, gates, g.prec), gruEnergyBwdArgs{
 			gx: gr.gx, w: u.net.layers[0].wi, de: w.energy, n: s.B, steps: s.T, G: gates, precision: int(g.prec),
 		}))
 	}
-	gr.dout, _ = w.dout.(scratchRef)
 	return gr
 }
 
@@ -95,7 +92,7 @@ func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
 }
 
 // sumScratch is the scratch memory of a group that sums gradients; a group uses a part of it.
-type sumScratch struct{ partial, work, wide, rounded scratchRef }
+type sumScratch struct{ partial, work, wide, rounded op.Ref }
 
 func (u *unroll) reserveSums() sumScratch {
 	s := u.net.s
@@ -105,15 +102,15 @@ func (u *unroll) reserveSums() sumScratch {
 
 // gradsGroup returns the launches that sum the gradients of a layer's parameters over the rows of one level, from the
 // cotangents gx and gh of the gates.
-func (u *unroll) gradsGroup(l int, w wayBack, gx, gh scratchRef) group {
+func (u *unroll) gradsGroup(l int, w wayBack, gx, gh op.Ref) group {
 	s, g, to := u.net.s, u.layers[l].g, u.reserveSums()
 	rows, gates := s.T*s.B, s.gates()
 	gr := group{stage: stGrads, layer: l, gx: gx, gh: gh, minimum: u.gradsMinimum(l)}
 	for _, b := range []struct {
-		gates scratchRef
+		gates op.Ref
 		to    device.Buffer
 	}{{gx, g.bi}, {gh, g.bh}} {
-		gr.once = append(gr.once, u.net.launch(&biasKernel, gates, biasCost(rows, gates), gruBiasArgs{
+		gr.once = append(gr.once, u.net.Bind(&biasKernel, gates, biasCost(rows, gates), gruBiasArgs{
 			g: b.gates, db: b.to, n: gates, rows: rows, add: w.add,
 		}))
 		if u.net.prec != fp32 { // the other products read these values rounded, too
@@ -130,14 +127,14 @@ func (u *unroll) gradsGroup(l int, w wayBack, gx, gh scratchRef) group {
 
 // addOuter appends the launches for one matrix's gradient, from gates [rows,3H] and x [rows,k]. They round x as the
 // forward product did.
-func (u *unroll) addOuter(gr *group, in sumScratch, gates scratchRef, x source, wide bool, to device.Buffer, k int, add bool) {
+func (u *unroll) addOuter(gr *group, in sumScratch, gates op.Ref, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B
 	n := rows * k
 	right := any(x.movingArg(4))
 	switch {
 	case g.prec == tf32:
-		gr.once = append(gr.once, g.launch(&roundKernel, n, roundCost(n, tf32), gruRoundArgs{
+		gr.once = append(gr.once, g.Bind(&roundKernel, n, roundCost(n, tf32), gruRoundArgs{
 			in: x.arg, out: in.wide, n: n, precision: int(tf32), inAt: x.at,
 		}))
 		right = in.wide
@@ -146,7 +143,7 @@ func (u *unroll) addOuter(gr *group, in sumScratch, gates scratchRef, x source, 
 			gr.once = append(gr.once, g.round(x, in.rounded, n))
 			x = source{arg: in.rounded}
 		}
-		gr.once = append(gr.once, g.launch(&widenKernel, n, widenCost(n, g.prec), gruWidenArgs{
+		gr.once = append(gr.once, g.Bind(&widenKernel, n, widenCost(n, g.prec), gruWidenArgs{
 			in: x.arg, out: in.wide, n: n, precision: int(g.prec), inAt: x.at,
 		}))
 		right = in.wide
@@ -160,8 +157,8 @@ func (u *unroll) addSums(gr *group, in sumScratch, o op.Outer, a, b any, to devi
 	}
 }
 
-func (u *unroll) boundLaunch(l op.Launch) launch {
-	return u.net.launch(l.Kernel, l.N, l.Cost, l.Args)
+func (u *unroll) boundLaunch(l op.Launch) op.Call {
+	return u.net.Bind(l.Kernel, l.N, l.Cost, l.Args)
 }
 
 func (u *unroll) gradsMinimum(l int) gpuprof.Cost {
