@@ -130,7 +130,7 @@ func (c *checker) run() error {
 	if err := c.checkFrame(); err != nil {
 		return err
 	}
-	if len(s.graphs) > 0 {
+	if s.graphs != nil {
 		if err := c.checkGraphs(); err != nil {
 			return err
 		}

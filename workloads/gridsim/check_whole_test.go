@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -120,7 +121,9 @@ func TestMissingFrameFails(t *testing.T) {
 func TestEveryGraphIsChecked(t *testing.T) {
 	for k := range 2 * (3 + 2) {
 		s := openSession(t, tinyGrid("graph=on,history=3,live=every:2")...)
-		s.graphs[k] = s.graphs[(k+2)%len(s.graphs)]
+		key := loop.GraphKey{Turn: k / 2, Optional: k%2 > 0}
+		next := loop.GraphKey{Turn: (key.Turn + 1) % (3 + 2), Optional: key.Optional}
+		s.graphs.Of[key] = s.graphs.Of[next]
 		checks, err := s.Check(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -61,8 +61,8 @@ type session struct {
 	slots  [depth]slot
 	stages []gpuprof.Stage
 	index  [stageCount]int // index of each stage in stages
-	graphs []device.Op     // by the buffer that holds the state, each without and with a frame
-	phase  int             // index into graphs
+	graphs *loop.Graphs    // by the buffer that holds the state, each without and with a frame; nil before all are captured
+	phase  int             // turn of the buffer that holds the state
 	watch  watch
 	read   counts // last counters read by the knob stats
 }
@@ -256,7 +256,7 @@ func (s *session) startSession(ctx context.Context) error {
 		}
 	}
 	if s.k.Graph {
-		return s.captureGraphs()
+		return s.captureGraphs(ctx)
 	}
 	return nil
 }

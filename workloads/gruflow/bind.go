@@ -1,7 +1,7 @@
 package gruflow
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -38,7 +38,7 @@ func allStages() []gpuprof.Stage {
 	return append(append([]gpuprof.Stage{loop.Transfer()}, append(all, loop.Result())...), loop.Waits()...)
 }
 
-func (s *session) bindSlots() error {
+func (s *session) bindSlots(ctx context.Context) error {
 	for k := range s.slots {
 		sl := &s.slots[k]
 		if s.train != nil {
@@ -69,7 +69,7 @@ func (s *session) bindSlots() error {
 	}
 	s.memory.ResetPeak()
 	if s.k.Graph {
-		if err := s.captureGraphs(); err != nil {
+		if err := s.captureGraphs(ctx); err != nil {
 			return err
 		}
 	}
@@ -136,15 +136,11 @@ func (s *session) metricsOf(h any, top int, metrics any) group {
 	return g
 }
 
-func (s *session) captureGraphs() error {
+func (s *session) captureGraphs(ctx context.Context) error {
 	for k := range s.slots {
-		var err error
-		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, loop.Silent{}) })
-		if err != nil {
-			return fmt.Errorf("capturing the step: %w", err)
-		}
+		s.graphs.Capture(ctx, s.mem.Dev, s.stream, loop.GraphKey{Slot: k}, func() error { return s.compute(k, loop.Silent{}) })
 	}
-	return nil
+	return s.graphs.Err
 }
 
 func (s *session) describeStages() {

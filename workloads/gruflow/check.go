@@ -85,7 +85,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	if err := c.copyBack(); err != nil {
 		return err
 	}
-	if s.graphs[c.slot] != nil {
+	if s.k.Graph {
 		if err := c.checkGraph(); err != nil {
 			return err
 		}
