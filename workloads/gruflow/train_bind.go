@@ -242,7 +242,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 // projectionGrads returns the group that sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
-	u, n, in := t.u, sh.B*sh.H, t.u.reserveSums()
+	u, n, scratch := t.u, sh.B*sh.H, t.u.reserveSums()
 	proj, bias := t.projection()
 	g := group{stage: stGrads, layer: sh.L}
 	b, h := int64(sh.B), int64(sh.H)
@@ -252,11 +252,11 @@ func (s *session) projectionGrads(slot int, add bool) group {
 	right := any(state.movingArg(4))
 	if s.prec.isNarrow() {
 		g.once = append(g.once, s.Bind(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
-			in: state.arg, out: in.wide, n: n, precision: int(s.prec), inAt: state.at,
+			in: state.arg, out: scratch.wide, n: n, precision: int(s.prec), inAt: state.at,
 		}))
-		right = in.wide
+		right = scratch.wide
 	}
-	u.addSums(&g, in, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
+	u.addSums(&g, scratch, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
 	g.once = append(g.once, s.Bind(&biasKernel, outputs, biasCost(sh.B, outputs), gruBiasArgs{
 		g: t.dp, db: bias, n: outputs, rows: sh.B, add: add,
 	}))

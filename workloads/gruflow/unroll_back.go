@@ -29,8 +29,8 @@ func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
 func (u *unroll) chainGroup(l int, w wayBack) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
-	all := int64(rows) * int64(gates)
-	gr := group{stage: stGRUBack, layer: l, repeat: s.T, gx: g.reserve("input gates", all), gh: g.reserve("state gates", all), dout: w.dout, minimum: u.chainMinimum(l, w)}
+	gr := group{stage: stGRUBack, layer: l, repeat: s.T, dout: w.dout, minimum: u.chainMinimum(l, w)}
+	gr.gx, gr.gh = g.reserve("input gates", int64(rows*gates)), g.reserve("state gates", int64(rows*gates))
 	rounded, dx := u.net.reserve("rounded operand", u.roundedWords()), g.reserve("the input's cotangent", int64(rows)*int64(s.H))
 	last := func(ref op.Ref) source { return source{arg: ref, at: (s.T - 1) * s.B * gates, by: -s.B * gates} }
 	kept, state := u.gatesKept(l, w.slot, s.T-1), u.statesAt(l, w.slot, s.T-1)
@@ -103,7 +103,7 @@ func (u *unroll) reserveSums() sumScratch {
 // gradsGroup returns the launches that sum the gradients of a layer's parameters over the rows of one level, from the
 // cotangents gx and gh of the gates.
 func (u *unroll) gradsGroup(l int, w wayBack, gx, gh op.Ref) group {
-	s, g, to := u.net.s, u.layers[l].g, u.reserveSums()
+	s, g, scratch := u.net.s, u.layers[l].g, u.reserveSums()
 	rows, gates := s.T*s.B, s.gates()
 	gr := group{stage: stGrads, layer: l, gx: gx, gh: gh, minimum: u.gradsMinimum(l)}
 	for _, b := range []struct {
@@ -120,14 +120,14 @@ func (u *unroll) gradsGroup(l int, w wayBack, gx, gh op.Ref) group {
 	in, wide := u.inputAt(l, w.slot, w.x)
 	state := u.statesAt(l, w.slot, 0)
 	state.by = 0
-	u.addOuter(&gr, to, gx, in, wide, g.wi, s.inputWidth(l), w.add)
-	u.addOuter(&gr, to, gh, state, !u.net.prec.isNarrow(), g.wh, s.H, w.add)
+	u.addOuter(&gr, scratch, gx, in, wide, g.wi, s.inputWidth(l), w.add)
+	u.addOuter(&gr, scratch, gh, state, !u.net.prec.isNarrow(), g.wh, s.H, w.add)
 	return gr
 }
 
 // addOuter appends the launches for one matrix's gradient, from gates [rows,3H] and x [rows,k]. They round x as the
 // forward product did.
-func (u *unroll) addOuter(gr *group, in sumScratch, gates op.Ref, x source, wide bool, to device.Buffer, k int, add bool) {
+func (u *unroll) addOuter(gr *group, scratch sumScratch, gates op.Ref, x source, wide bool, to device.Buffer, k int, add bool) {
 	s, g := u.net.s, u.net
 	rows := s.T * s.B
 	n := rows * k
@@ -135,24 +135,24 @@ func (u *unroll) addOuter(gr *group, in sumScratch, gates op.Ref, x source, wide
 	switch {
 	case g.prec == tf32:
 		gr.once = append(gr.once, g.Bind(&roundKernel, n, roundCost(n, tf32), gruRoundArgs{
-			in: x.arg, out: in.wide, n: n, precision: int(tf32), inAt: x.at,
+			in: x.arg, out: scratch.wide, n: n, precision: int(tf32), inAt: x.at,
 		}))
-		right = in.wide
+		right = scratch.wide
 	case g.prec.isNarrow():
 		if wide {
-			gr.once = append(gr.once, g.round(x, in.rounded, n))
-			x = source{arg: in.rounded}
+			gr.once = append(gr.once, g.round(x, scratch.rounded, n))
+			x = source{arg: scratch.rounded}
 		}
 		gr.once = append(gr.once, g.Bind(&widenKernel, n, widenCost(n, g.prec), gruWidenArgs{
-			in: x.arg, out: in.wide, n: n, precision: int(g.prec), inAt: x.at,
+			in: x.arg, out: scratch.wide, n: n, precision: int(g.prec), inAt: x.at,
 		}))
-		right = in.wide
+		right = scratch.wide
 	}
-	u.addSums(gr, in, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
+	u.addSums(gr, scratch, op.Outer{Rows: rows, M: s.gates(), K: k, Add: add}, gates, right, to)
 }
 
-func (u *unroll) addSums(gr *group, in sumScratch, o op.Outer, a, b any, to device.Buffer) {
-	for _, l := range o.Launches(u.net.Dev.Info().Kind, op.OuterBuffers{A: a, B: b, W: to, Partial: in.partial, Table: u.tables[[2]int{o.M, o.K}], Work: in.work}) {
+func (u *unroll) addSums(gr *group, scratch sumScratch, o op.Outer, a, b any, to device.Buffer) {
+	for _, l := range o.Launches(u.net.Dev.Info().Kind, op.OuterBuffers{A: a, B: b, W: to, Partial: scratch.partial, Table: u.tables[[2]int{o.M, o.K}], Work: scratch.work}) {
 		gr.once = append(gr.once, u.boundLaunch(l))
 	}
 }

@@ -28,7 +28,7 @@ type Num struct {
 // Count is a number that is known when an operation runs.
 type Count uint8
 
-// The counts.
+// The counts that a Num can be.
 const (
 	NoCount Count = iota
 	Items         // of the launch
