@@ -9,9 +9,33 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
+// plans are settings whose steps differ in operations or chunks.
+var plans = []string{
+	"impl=gemm", "impl=split,chunk=5", "impl=gemm,chunk=1,layout=hwc", "law=diffuse,impl=split,chunk=4", "law=walk,impl=split,chunk=7",
+	"normalise=off,impl=split,chunk=3", "impl=fused", "law=walk", "law=diffuse",
+}
+
+// An operation states the blocks that its launch has as arguments, from which lives are derived.
+func TestOperationsStateTheirArguments(t *testing.T) {
+	for _, set := range plans {
+		for i, o := range openSession(t, tinyGrid(set)...).ops {
+			var launched []blockID
+			for _, r := range o.Refs {
+				launched = append(launched, blockID(r.Block))
+			}
+			stated := o.blocks()
+			slices.Sort(stated)
+			slices.Sort(launched)
+			if !slices.Equal(slices.Compact(stated), slices.Compact(launched)) {
+				t.Errorf("%s: operation %d %s states blocks %v, its launch has %v", set, i, o.name, stated, launched)
+			}
+		}
+	}
+}
+
 // A chunk's blocks are taken and given within the chunk, and the law leaves no block but the next state.
 func TestLivesEndWithTheirChunk(t *testing.T) {
-	for _, set := range []string{"impl=gemm", "impl=split,chunk=5", "impl=gemm,chunk=1", "law=diffuse,impl=split,chunk=4", "law=walk,impl=split,chunk=7", "normalise=off,impl=split,chunk=3", "impl=fused"} {
+	for _, set := range plans {
 		s := openSession(t, tinyGrid(set)...)
 		held := map[blockID]bool{bState: true}
 		for i, o := range s.ops {
