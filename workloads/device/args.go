@@ -93,8 +93,8 @@ func viewAs[T float32 | int32](v []byte) []T {
 }
 
 type (
-	// Ref is a launch's Buffer argument. Ref, Num and Real have the layout of any, because they may also hold a
-	// placeholder that the caller of List resolves at each launch.
+	// Ref is a launch's Buffer argument. Ref, Num and Real have the layout of any, because they may also hold an op.Ref
+	// or an op.Num, which op.Binder sets at each launch.
 	Ref any
 	// Num is a launch's int argument.
 	Num any

@@ -185,6 +185,25 @@ func (s *session) rebindSlots() error {
 	return nil
 }
 
+// captureGraphs captures a step for each slot (a step in flight) and each number of edges among the batches that the
+// steps use in turn; these are counted at set-up. Batches with the same number of edges share a graph, because it reads
+// the batch from the slot.
+func (s *session) captureGraphs(ctx context.Context) error {
+	n := len(s.in.batches)
+	for k := range depth {
+		for b, edges := range s.in.edges {
+			if n%depth == 0 && b%depth != k { // this slot never gets this batch
+				continue
+			}
+			s.graphs.Capture(ctx, s.dev, s.Compute, loop.GraphKey{Slot: k, Count: edges}, func() error {
+				s.setEdges(k, edges)
+				return s.compute(k, 0, loop.Silent{})
+			})
+		}
+	}
+	return s.graphs.Err
+}
+
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
 	all, micros := allStages(), s.k.Micro()

@@ -115,7 +115,7 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
 		}
 	}
-	if err := c.copyBack(sl); err != nil || s.graphs.of[c.slot] == nil {
+	if err := c.copyBack(sl); err != nil || !s.k.Graph {
 		return err
 	}
 	return c.checkGraph()

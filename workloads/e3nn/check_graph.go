@@ -24,7 +24,7 @@ func (c *checker) checkGraph() error {
 			return err
 		}
 	}
-	if err := s.runDevice(c.slot, c.batch, 0, c.edges, loop.Silent{}); err != nil {
+	if err := s.runDevice(c.slot, 0, c.edges, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.Compute.Sync(); err != nil {

@@ -38,7 +38,7 @@ type session struct {
 	plan    []stageOps      // the device part of a step, in order
 	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
 	closers []*op.Bound
-	graphs  graphs
+	graphs  loop.Graphs
 	tuned   *tuning
 	// coincident is the number of edges of length 0, which have no direction and no force.
 	coincident int
@@ -247,8 +247,8 @@ func (s *session) Input() map[string]any {
 	if s.goesBack() {
 		in["edges_of_length_0"] = s.coincident
 	}
-	if s.graphs.made > 0 {
-		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
+	if n := len(s.graphs.Of); n > 0 {
+		in["graphs"], in["graph_setup_s"] = n, s.graphs.Seconds
 	}
 	if s.tuned != nil {
 		in["autotune_s"], in["autotune_tried"], in["autotune_chosen"] = s.tuned.seconds, s.tuned.tried, s.tuned.describeChoices(s)

@@ -3,6 +3,7 @@ package e3nn
 import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
@@ -51,7 +52,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	if err := s.send(sl, edges, p); err != nil {
 		return err
 	}
-	if err := s.runDevice(k, batch, micro, edges, p); err != nil {
+	if err := s.runDevice(k, micro, edges, p); err != nil {
 		return err
 	}
 	s.train.done++
@@ -59,15 +60,14 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 }
 
 // runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
-func (s *session) runDevice(k, batch, micro, edges int, p workloads.Probe) error {
-	if s.graphs.of[k] == nil || s.thin != nil {
-		s.setEdges(k, edges)
-		return s.compute(k, micro, p)
+func (s *session) runDevice(k, micro, edges int, p workloads.Probe) error {
+	if s.thin == nil {
+		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.index[stGraph], p); replayed {
+			return err
+		}
 	}
-	sp := p.Begin(s.index[stGraph], s.Compute)
-	err := s.graphs.of[k][batch].Enqueue(s.Compute)
-	p.End(sp)
-	return err
+	s.setEdges(k, edges)
+	return s.compute(k, micro, p)
 }
 
 // compute enqueues the operations of slot k for micro-batch micro, with the number of edges that the caller has set.

@@ -118,7 +118,7 @@ func (c *checker) run() error {
 	}
 	for i := range s.ops {
 		if err := c.checkOperation(&s.ops[i]); err != nil {
-			return fmt.Errorf("kernel %s: %w", s.ops[i].kernel, err)
+			return fmt.Errorf("kernel %s: %w", s.ops[i].Kernel, err)
 		}
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (c *checker) run() error {
 	if err := c.checkFrame(); err != nil {
 		return err
 	}
-	if len(s.graphs) > 0 {
+	if s.graphs != nil {
 		if err := c.checkGraphs(); err != nil {
 			return err
 		}
@@ -152,14 +152,6 @@ func (c *checker) resultOf(name string, tolerance float64) *result {
 // checkOperation runs one operation on poisoned output and compares the output.
 func (c *checker) checkOperation(o *operation) error {
 	s := c.s
-	for _, id := range o.take {
-		if err := s.takeBlock(id, s.wordsOf(id, o.cells), loop.Silent{}); err != nil {
-			return err
-		}
-		if err := s.fillNaN(s.blocks[id]); err != nil {
-			return err
-		}
-	}
 	c.read = c.read[:0]
 	for _, id := range o.in {
 		a, err := c.readArray(id, o)
@@ -168,7 +160,10 @@ func (c *checker) checkOperation(o *operation) error {
 		}
 		c.read = append(c.read, a)
 	}
-	if err := s.enqueue(&o.launch); err != nil {
+	s.poisons = true
+	err := s.runOperation(o, loop.Silent{})
+	s.poisons = false
+	if err != nil {
 		return err
 	}
 	out, err := c.readArray(o.out, o)
@@ -189,11 +184,6 @@ func (c *checker) checkOperation(o *operation) error {
 			e.Add(op.As[float32](out.valuesOf(i)), c.expectedValues(o, i))
 		}
 	}
-	for _, id := range o.give {
-		if err := s.giveBlock(id, loop.Silent{}); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -202,7 +192,7 @@ func (c *checker) readArray(id blockID, o *operation) (array, error) {
 	words := s.wordsOf(id, o.cells)
 	v, err := s.receive(s.blocks[id], words)
 	a := array{v: v, s: s.shape, first: o.first, cells: o.cells}
-	if id == bState || id == bNext || id == bBetween {
+	if id.isWholeGrid() {
 		a.first, a.cells = 0, s.shape.cells()
 	}
 	a.channels = int(words) / a.cells
@@ -231,7 +221,7 @@ func (c *checker) expectedValues(o *operation, i int) []float64 {
 
 func (c *checker) expectedNeighbours(o *operation, i int) []float64 {
 	psi := c.read[0].valuesOf(i)
-	if o.kernel == concatKernel.Name {
+	if o.Kernel == concatKernel.Name {
 		return append(psi, c.read[1].valuesOf(i)...)
 	}
 	var k []float64
@@ -245,14 +235,14 @@ func (c *checker) expectedNeighbours(o *operation, i int) []float64 {
 }
 
 func (c *checker) expectedUpdate(o *operation, i int) []float64 {
-	switch o.kernel {
+	switch o.Kernel {
 	case relaxKernel.Name:
 		return c.ref.relax(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
 	case walkKernel.Name:
 		return c.ref.walk(c.read[0].valueAt, i, o.axis == 0, o.axis == 1)
 	}
 	u := c.ref.update(c.read[0].valuesOf(i), c.read[1].valuesOf(i))
-	if o.kernel == finishKernel.Name {
+	if o.Kernel == finishKernel.Name {
 		return c.ref.unitVector(u)
 	}
 	return u
@@ -260,7 +250,7 @@ func (c *checker) expectedUpdate(o *operation, i int) []float64 {
 
 func (c *checker) expectedUnit(o *operation, i int) []float64 {
 	x := c.read[0].valuesOf(i)
-	switch o.kernel {
+	switch o.Kernel {
 	case squareKernel.Name:
 		for k, v := range x {
 			x[k] = v * v
@@ -283,10 +273,8 @@ func (c *checker) expectedUnit(o *operation, i int) []float64 {
 }
 
 func (s *session) fillNaN(b block) error {
-	a := device.View[gridPoisonView](&s.poison.args)
-	a.out.Set(b.buf, 0)
-	a.at.Set(b.at)
-	return s.Compute.Launch(s.poison.fn, int(b.words), &s.poison.args)
+	device.View[gridPoisonView](&s.poison.Args).out.Set(b.buf, 4*int64(b.at))
+	return s.Compute.Launch(s.poison.Func, int(b.words), &s.poison.Args)
 }
 
 // checkFrame checks the maps of the step and their copy, and ends the step.

@@ -1,7 +1,6 @@
 package gridsim
 
 import (
-	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
@@ -29,7 +28,7 @@ func (c *checker) checkReplay(frame bool) error {
 	s := c.s
 	graphs := s.graphs
 	var left [2][][]float32
-	for k, by := range [2][]device.Op{nil, graphs} {
+	for k, by := range [2]*loop.Graphs{nil, graphs} {
 		if k > 0 {
 			if err := s.fillNaN(s.blocks[bNext]); err != nil {
 				return err

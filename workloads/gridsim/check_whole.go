@@ -180,7 +180,7 @@ func (c *checker) stateBefore(ago int) ([]float32, error) {
 
 func (c *checker) checkRegion(e *evolution, cells []int) error {
 	s := c.s
-	crop := device.View[gridCropView](&s.crop.args)
+	crop := device.View[gridCropView](&s.crop.Args)
 	last, wide, high := s.regions[len(s.regions)-1], crop.width.Int(), crop.height.Int()
 	v, err := s.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
 	if err != nil {

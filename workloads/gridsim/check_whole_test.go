@@ -14,6 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Faults of a step that are none of an operation's own arithmetic, each in the setting where it
@@ -21,9 +23,9 @@ import (
 func TestWholeStepCatches(t *testing.T) {
 	rebound := func(s *session, from, to blockID) {
 		for i := range s.ops {
-			for k := range s.ops[i].uses {
-				if u := &s.ops[i].uses[k]; u.id == from {
-					u.id = to
+			for k := range s.ops[i].Refs {
+				if r := &s.ops[i].Refs[k]; r.Block == int(from) {
+					r.Block = int(to)
 				}
 			}
 			for k, id := range s.ops[i].in {
@@ -33,10 +35,8 @@ func TestWholeStepCatches(t *testing.T) {
 			}
 		}
 	}
-	before := func(l *launch) { // its first array and where that begins
-		l.uses[0].id, l.uses[2].id = bState, bState
-	}
-	older := func(s *session) { // every step starts from a copy of the first state
+	before := func(c *op.Call) { c.Refs[0].Block = int(bState) } // its first array
+	older := func(s *session) {                                  // every step starts from a copy of the first state
 		b, err := s.memory.take(bRegion, s.shape.stateWords())
 		err = errors.Join(err, s.send(b, drawState(s.shape, s.seed)))
 		if err != nil {
@@ -121,7 +121,9 @@ func TestMissingFrameFails(t *testing.T) {
 func TestEveryGraphIsChecked(t *testing.T) {
 	for k := range 2 * (3 + 2) {
 		s := openSession(t, tinyGrid("graph=on,history=3,live=every:2")...)
-		s.graphs[k] = s.graphs[(k+2)%len(s.graphs)]
+		key := loop.GraphKey{Turn: k / 2, Optional: k%2 > 0}
+		next := loop.GraphKey{Turn: (key.Turn + 1) % (3 + 2), Optional: key.Optional}
+		s.graphs.Of[key] = s.graphs.Of[next]
 		checks, err := s.Check(context.Background())
 		if err != nil {
 			t.Fatal(err)

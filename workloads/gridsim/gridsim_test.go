@@ -225,7 +225,7 @@ func TestLaunches(t *testing.T) {
 		}
 		var bytes int64
 		for _, o := range s.ops {
-			bytes += o.cost.Bytes()
+			bytes += o.Cost.Bytes()
 			if o.rounds { // its weights are read once, whatever the cells
 				bytes -= 4 * int64(2*s.shape.C*s.shape.H)
 				if o.name == "out" {

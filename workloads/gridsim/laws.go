@@ -2,101 +2,28 @@ package gridsim
 
 import (
 	"math"
+	"slices"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// operation is one launch of the law, with the blocks that it takes before and returns after.
+// operation is one launch of the law, with the blocks that it takes before and returns after (see deriveLives).
 type operation struct {
-	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
+	name       string    // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
+	in         []blockID // blocks that it reads
+	out        blockID   // block that it writes
 	take, give []blockID
-	in         []blockID // blocks that it reads, for the check
-	out        blockID
 	first      int // first cell that it computes
 	cells      int
 	rounds     bool // contains a matrix product
 	concat     bool // "neighbours" also writes the state, before the means
 	axis       int  // axis of a pass of walk
-	launch
+	op.Call
 }
 
-// launch is one kernel with its arguments. Some of them are in blocks that each step takes anew.
-type launch struct {
-	fn     device.Func
-	kernel string
-	n      int
-	args   device.Args
-	uses   []use
-	cost   gpuprof.Cost
-}
-
-// use sets argument arg from a block when the step runs: to its buffer, to its offset plus add elements, or for a
-// library to its address.
-type use struct {
-	arg  int
-	id   blockID
-	kind useKind
-	add  int
-}
-
-type useKind uint8
-
-const (
-	useBuffer useKind = iota
-	useAt
-	useAddress
-)
-
-// Arguments of bindLaunch for blocks.
-type (
-	atOf struct { // the offset of a block
-		id  blockID
-		add int
-	}
-	addressOf struct { // the address of a block, for a library that takes no offset
-		id  blockID
-		add int
-	}
-)
-
-// bindLaunch makes a launch of kern over n items. In addition to the arguments of loop.Binder, a blockID is passed as
-// a buffer, an addressOf as an address and an atOf as an integer.
-func (s *session) bindLaunch(kern *device.Kernel, n int, cost gpuprof.Cost, args any) launch {
-	l := launch{kernel: kern.Name, n: n, cost: cost}
-	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
-		switch v := arg.(type) {
-		case blockID:
-			l.uses = append(l.uses, use{i, v, useBuffer, 0})
-		case addressOf:
-			l.uses = append(l.uses, use{i, v.id, useAddress, v.add})
-		case atOf:
-			l.uses = append(l.uses, use{i, v.id, useAt, v.add})
-			return 'i'
-		default:
-			return 0
-		}
-		return 'b'
-	}, args)
-	return l
-}
-
-// enqueue sets the arguments that are in blocks, then launches.
-func (s *session) enqueue(l *launch) error {
-	for _, u := range l.uses {
-		b := &s.blocks[u.id]
-		switch u.kind {
-		case useBuffer:
-			l.args.SetBuf(u.arg, b.buf)
-		case useAt:
-			l.args.SetInt(u.arg, b.at+u.add)
-		case useAddress:
-			l.args.SetBufAt(u.arg, b.buf, 4*int64(b.at+u.add))
-		}
-	}
-	return s.Compute.Launch(l.fn, l.n, &l.args)
-}
+// blocks returns the blocks that the operation reads, then the one that it writes.
+func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
 
 // part is a chunk of cells for which operations are made.
 type part struct {
@@ -105,19 +32,19 @@ type part struct {
 }
 
 // statePlace returns the chunk's offset in a whole state, and the distance between channels.
-func (p part) statePlace(id blockID) (atOf, int) {
+func (p part) statePlace() (at, cs int) {
 	if p.s.shape.hwc {
-		return atOf{id, p.first * p.s.shape.C}, 1
+		return p.first * p.s.shape.C, 1
 	}
-	return atOf{id, p.first}, p.s.shape.cells()
+	return p.first, p.s.shape.cells()
 }
 
-// chunkPlace returns the offset and the distance between channels in a block that holds only the chunk.
-func (p part) chunkPlace(id blockID) (atOf, int) {
+// channelStride returns the distance between channels in a block that holds only the chunk.
+func (p part) channelStride() int {
 	if p.s.shape.hwc {
-		return atOf{id, 0}, 1
+		return 1
 	}
-	return atOf{id, 0}, p.cells
+	return p.cells
 }
 
 func (s *session) listOperations() []operation {
@@ -140,56 +67,34 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks calls of for every chunk of rows, and returns the operations of all chunks. The first chunk takes the
-// blocks of the whole grid, the last gives them back.
-func (s *session) forChunks(of func(part) []operation) []operation {
-	rows := s.shape.N
-	if n := s.k.Chunk; n > 0 {
-		rows = min(n, rows)
+// forChunks calls of for every chunk of rows, and returns the operations of all chunks.
+func (s *session) forChunks(of func(part) []operation) (all []operation) {
+	n, rows := s.shape.N, s.chunkRows()
+	for row := 0; row < n; row += rows {
+		all = append(all, of(part{s, row * n, min(rows, n-row) * n})...)
 	}
-	var out []operation
-	for row := 0; row < s.shape.N; row += rows {
-		last := min(row+rows, s.shape.N)
-		for _, o := range of(part{s, row * s.shape.N, (last - row) * s.shape.N}) {
-			if row > 0 {
-				o.take = excludeBlocks(o.take, bNext, bBetween)
-			}
-			if last < s.shape.N {
-				o.give = excludeBlocks(o.give, bBetween)
-			}
-			out = append(out, o)
-		}
-	}
-	return out
+	return all
 }
 
-func excludeBlocks(list []blockID, ids ...blockID) []blockID {
-	var out []blockID
-next:
-	for _, v := range list {
-		for _, id := range ids {
-			if v == id {
-				continue next
-			}
-		}
-		out = append(out, v)
+func (s *session) chunkRows() int {
+	if s.k.Chunk == 0 {
+		return s.shape.N
 	}
-	return out
+	return min(s.k.Chunk, s.shape.N)
 }
 
 func (s *session) fusedStep() operation {
 	sh := s.shape
 	n := sh.cells()
-	o := operation{name: "step", take: []blockID{bNext}, in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
-	at, to := atOf{bState, 0}, atOf{bNext, 0}
+	o := operation{name: "step", in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
 	switch sh.law {
 	case lawDiffuse:
-		o.launch = s.bindLaunch(&diffuseKernel, n, sh.lawCost(""), gridDiffuseArgs{
-			psi: bState, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, hwc: sh.hwc, zero: sh.zero, tau: sh.tau,
+		o.Call = s.Bind(&diffuseKernel, n, sh.lawCost(""), gridDiffuseArgs{
+			psi: bState.ref(), out: bNext.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, hwc: sh.hwc, zero: sh.zero, tau: sh.tau,
 		})
 	case lawWalk:
-		o.launch = s.bindLaunch(&walkKernel, n, sh.lawCost(""), gridWalkArgs{
-			psi: bState, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, hwc: sh.hwc, axis: 2, first: 0,
+		o.Call = s.Bind(&walkKernel, n, sh.lawCost(""), gridWalkArgs{
+			psi: bState.ref(), out: bNext.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, hwc: sh.hwc, axis: 2, first: 0,
 			cos: float32(math.Cos(turn)), sin: float32(math.Sin(turn)),
 		})
 	default:
@@ -199,8 +104,8 @@ func (s *session) fusedStep() operation {
 		}
 		cost := sh.lawCost(s.k.Precision)
 		cost.BytesRead += 4 * int64(4*sh.C*sh.H+sh.H+sh.C)
-		o.launch = s.bindLaunch(&fusedKernel, items, cost, gridFusedArgs{
-			psi: bState, weights: s.weights, out: bNext, psiAt: at, outAt: to, N: sh.N, C: sh.C, H: sh.H,
+		o.Call = s.Bind(&fusedKernel, items, cost, gridFusedArgs{
+			psi: bState.ref(), weights: s.weights, out: bNext.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, H: sh.H,
 			hwc: sh.hwc, zero: sh.zero, normalise: sh.normalise, identity: sh.identity, precision: s.precision,
 			tileCells: s.tile, tau: sh.tau,
 		})
@@ -210,12 +115,9 @@ func (s *session) fusedStep() operation {
 
 func (p part) turnAlong(axis int, from, to blockID) operation {
 	sh := p.s.shape
-	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
-	if from == bBetween {
-		o.give = []blockID{bBetween}
-	}
-	o.launch = p.s.bindLaunch(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), gridWalkArgs{
-		psi: from, out: to, psiAt: atOf{from, 0}, outAt: atOf{to, 0}, N: sh.N, C: sh.C, hwc: sh.hwc, axis: axis,
+	o := operation{name: "update", in: []blockID{from}, out: to, first: p.first, cells: p.cells, axis: axis}
+	o.Call = p.s.Bind(&walkKernel, p.cells, wordCost(p.cells, 3*sh.C, sh.C, sh.C), gridWalkArgs{
+		psi: from.ref(), out: to.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, hwc: sh.hwc, axis: axis,
 		first: p.first, cos: float32(math.Cos(turn)), sin: float32(math.Sin(turn)),
 	})
 	return o
@@ -223,14 +125,13 @@ func (p part) turnAlong(axis int, from, to blockID) operation {
 
 func (p part) neighbourOperation(out blockID, concat bool) operation {
 	sh := p.s.shape
-	at, cs := p.chunkPlace(out)
 	writes := sh.C
 	if concat {
 		writes = 2 * sh.C
 	}
-	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
-	o.launch = p.s.bindLaunch(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), gridNeighboursArgs{
-		psi: bState, out: out, psiAt: atOf{bState, 0}, outAt: at, outCs: cs, N: sh.N, C: sh.C, first: p.first,
+	o := operation{name: "neighbours", in: []blockID{bState}, out: out, first: p.first, cells: p.cells, concat: concat}
+	o.Call = p.s.Bind(&neighboursKernel, p.cells, wordCost(p.cells, 8*sh.C, sh.C, writes), gridNeighboursArgs{
+		psi: bState.ref(), out: out.ref(), psiAt: 0, outAt: 0, outCs: p.channelStride(), N: sh.N, C: sh.C, first: p.first,
 		hwc: sh.hwc, zero: sh.zero, concat: concat,
 	})
 	return o
@@ -238,12 +139,11 @@ func (p part) neighbourOperation(out blockID, concat bool) operation {
 
 func (p part) relaxOperations() []operation {
 	sh := p.s.shape
-	psi, psiCs := p.statePlace(bState)
-	k, kCs := p.chunkPlace(bK)
-	to, toCs := p.statePlace(bNext)
-	o := operation{name: "update", take: []blockID{bNext}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
-	o.launch = p.s.bindLaunch(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), gridRelaxArgs{
-		psi: bState, k: bK, out: bNext, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: to, outCs: toCs, C: sh.C,
+	at, cs := p.statePlace()
+	o := operation{name: "update", in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
+	o.Call = p.s.Bind(&relaxKernel, p.cells, wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C), gridRelaxArgs{
+		psi: bState.ref(), k: bK.ref(), out: bNext.ref(), psiAt: at, psiCs: cs, kAt: 0, kCs: p.channelStride(), outAt: at,
+		outCs: cs, C: sh.C,
 		hwc: sh.hwc, tau: sh.tau,
 	})
 	return []operation{p.neighbourOperation(bK, false), o}
@@ -252,26 +152,25 @@ func (p part) relaxOperations() []operation {
 // productOperation returns one of the two matrix products, by the library if it is used.
 func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
-	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
+	o := operation{name: name, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
 	cost := productCost(p.cells, k, m, s.k.Precision)
 	kernel := vendorKernels[s.k.Precision]
 	switch {
 	case s.vendor && sh.hwc:
-		o.launch = s.bindLaunch(kernel, p.cells, cost, device.ProductArgs{
-			A: addressOf{from, 0}, B: loop.View{Buf: s.weights, At: wTAt}, Out: addressOf{to, 0}, K: k, N: m, Scale: float32(1),
+		o.Call = s.Bind(kernel, p.cells, cost, device.ProductArgs{
+			A: from.ref(), B: op.From(s.weights, wTAt), Out: to.ref(), K: k, N: m, Scale: float32(1),
 		})
 	case s.vendor:
-		o.launch = s.bindLaunch(kernel, m, cost, device.ProductArgs{
-			A: loop.View{Buf: s.weights, At: wAt}, B: addressOf{from, 0}, Out: addressOf{to, 0}, K: k, N: p.cells, Scale: float32(1),
+		o.Call = s.Bind(kernel, m, cost, device.ProductArgs{
+			A: op.From(s.weights, wAt), B: from.ref(), Out: to.ref(), K: k, N: p.cells, Scale: float32(1),
 		})
 	default:
 		if sh.hwc {
 			wAt = wTAt
 		}
-		x, xCs := p.chunkPlace(from)
-		out, outCs := p.chunkPlace(to)
-		o.launch = s.bindLaunch(&productKernel, ceilDiv(p.cells, s.tile), cost, gridProductArgs{
-			x: from, weights: s.weights, out: to, xAt: x, xCs: xCs, wAt: wAt, outAt: out, outCs: outCs, K: k, M: m,
+		cs := p.channelStride()
+		o.Call = s.Bind(&productKernel, ceilDiv(p.cells, s.tile), cost, gridProductArgs{
+			x: from.ref(), weights: s.weights, out: to.ref(), xAt: 0, xCs: cs, wAt: wAt, outAt: 0, outCs: cs, K: k, M: m,
 			cells: p.cells, hwc: sh.hwc, precision: s.precision, tile: s.tile,
 		})
 	}
@@ -280,14 +179,10 @@ func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt in
 
 func (p part) activationOperation(from, to blockID) operation {
 	sh := p.s.shape
-	x, xCs := p.chunkPlace(from)
-	out, outCs := p.chunkPlace(to)
+	cs := p.channelStride()
 	o := operation{name: "activation", in: []blockID{from}, out: to, first: p.first, cells: p.cells}
-	if to != from {
-		o.take, o.give = []blockID{to}, []blockID{from}
-	}
-	o.launch = p.s.bindLaunch(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), gridActivateArgs{
-		x: from, weights: p.s.weights, out: to, xAt: x, xCs: xCs, biasAt: p.s.packed.b1, outAt: out, outCs: outCs,
+	o.Call = p.s.Bind(&activateKernel, p.cells, wordCost(p.cells, 3*sh.H, sh.H, sh.H), gridActivateArgs{
+		x: from.ref(), weights: p.s.weights, out: to.ref(), xAt: 0, xCs: cs, biasAt: p.s.packed.b1, outAt: 0, outCs: cs,
 		H: sh.H, hwc: sh.hwc, identity: sh.identity,
 	})
 	return o
@@ -296,20 +191,19 @@ func (p part) activationOperation(from, to blockID) operation {
 // updateOperation writes the next state to bNext, or the state before normalisation to bU.
 func (p part) updateOperation(kernel *device.Kernel, to blockID, normalise bool) operation {
 	sh := p.s.shape
-	psi, psiCs := p.statePlace(bState)
-	delta, deltaCs := p.chunkPlace(bDelta)
-	out, outCs := p.chunkPlace(to)
+	psi, psiCs := p.statePlace()
+	out, outCs := 0, p.channelStride()
 	if to == bNext {
-		out, outCs = p.statePlace(to)
+		out, outCs = psi, psiCs
 	}
 	cost := wordCost(p.cells, 3*sh.C, 2*sh.C, sh.C)
 	if normalise {
 		cost.Flops += int64(p.cells) * int64(3*sh.C+2)
 	}
-	o := operation{name: "update", take: []blockID{to}, give: []blockID{bDelta}, in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
-	o.launch = p.s.bindLaunch(kernel, p.cells, cost, gridUpdateArgs{
-		psi: bState, delta: bDelta, weights: p.s.weights, out: to, psiAt: psi, psiCs: psiCs, deltaAt: delta,
-		deltaCs: deltaCs, biasAt: p.s.packed.b2, outAt: out, outCs: outCs, C: sh.C, hwc: sh.hwc,
+	o := operation{name: "update", in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
+	o.Call = p.s.Bind(kernel, p.cells, cost, gridUpdateArgs{
+		psi: bState.ref(), delta: bDelta.ref(), weights: p.s.weights, out: to.ref(), psiAt: psi, psiCs: psiCs, deltaAt: 0,
+		deltaCs: p.channelStride(), biasAt: p.s.packed.b2, outAt: out, outCs: outCs, C: sh.C, hwc: sh.hwc,
 		normalise: normalise, tau: sh.tau,
 	})
 	return o
@@ -331,12 +225,11 @@ func (p part) gemmOperations() []operation {
 // splitOperations returns one launch per operation, like eager code.
 func (p part) splitOperations() []operation {
 	s, sh, n := p.s, p.s.shape, p.cells
-	psi, psiCs := p.statePlace(bState)
-	k, kCs := p.chunkPlace(bK)
-	in, inCs := p.chunkPlace(bP)
-	concat := operation{name: "neighbours", take: []blockID{bP}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
-	concat.launch = s.bindLaunch(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), gridConcatArgs{
-		psi: bState, k: bK, out: bP, psiAt: psi, psiCs: psiCs, kAt: k, kCs: kCs, outAt: in, outCs: inCs, C: sh.C,
+	at, atCs := p.statePlace()
+	cs := p.channelStride()
+	concat := operation{name: "neighbours", in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
+	concat.Call = s.Bind(&concatKernel, n, wordCost(n, 0, 2*sh.C, 2*sh.C), gridConcatArgs{
+		psi: bState.ref(), k: bK.ref(), out: bP.ref(), psiAt: at, psiCs: atCs, kAt: 0, kCs: cs, outAt: 0, outCs: cs, C: sh.C,
 		hwc: sh.hwc,
 	})
 	ops := []operation{
@@ -348,27 +241,23 @@ func (p part) splitOperations() []operation {
 	if !sh.normalise {
 		return append(ops, p.updateOperation(&updateKernel, bNext, false))
 	}
-	u, uCs := p.chunkPlace(bU)
-	sq, sqCs := p.chunkPlace(bSquare)
-	to, toCs := p.statePlace(bNext)
-	at := func(id blockID) atOf { return atOf{id, 0} }
-	operationOf := func(in []blockID, out blockID, l launch, give ...blockID) operation {
-		return operation{name: "normalise", take: []blockID{out}, give: give, in: in, out: out, first: p.first, cells: n, launch: l}
+	operationOf := func(in []blockID, out blockID, l op.Call) operation {
+		return operation{name: "normalise", in: in, out: out, first: p.first, cells: n, Call: l}
 	}
 	return append(ops, p.updateOperation(&updateKernel, bU, false),
-		operationOf([]blockID{bU}, bSquare, s.bindLaunch(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), gridSquareArgs{
-			x: bU, out: bSquare, xAt: at(bU), outAt: at(bSquare),
+		operationOf([]blockID{bU}, bSquare, s.Bind(&squareKernel, n*sh.C, wordCost(n*sh.C, 1, 1, 1), gridSquareArgs{
+			x: bU.ref(), out: bSquare.ref(), xAt: 0, outAt: 0,
 		})),
-		operationOf([]blockID{bSquare}, bSum, s.bindLaunch(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), gridSumArgs{
-			x: bSquare, out: bSum, xAt: sq, xCs: sqCs, outAt: at(bSum), C: sh.C, hwc: sh.hwc,
-		}), bSquare),
-		operationOf([]blockID{bSum}, bRoot, s.bindLaunch(&rootKernel, n, wordCost(n, 2, 1, 1), gridRootArgs{
-			x: bSum, out: bRoot, xAt: at(bSum), outAt: at(bRoot),
-		}), bSum),
-		operationOf([]blockID{bU, bRoot}, bNext, s.bindLaunch(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), gridDivideArgs{
-			u: bU, root: bRoot, out: bNext, uAt: u, uCs: uCs, rootAt: at(bRoot), outAt: to, outCs: toCs, C: sh.C,
+		operationOf([]blockID{bSquare}, bSum, s.Bind(&sumKernel, n, wordCost(n, sh.C, sh.C, 1), gridSumArgs{
+			x: bSquare.ref(), out: bSum.ref(), xAt: 0, xCs: cs, outAt: 0, C: sh.C, hwc: sh.hwc,
+		})),
+		operationOf([]blockID{bSum}, bRoot, s.Bind(&rootKernel, n, wordCost(n, 2, 1, 1), gridRootArgs{
+			x: bSum.ref(), out: bRoot.ref(), xAt: 0, outAt: 0,
+		})),
+		operationOf([]blockID{bU, bRoot}, bNext, s.Bind(&divideKernel, n, wordCost(n, sh.C, sh.C+1, sh.C), gridDivideArgs{
+			u: bU.ref(), root: bRoot.ref(), out: bNext.ref(), uAt: 0, uCs: cs, rootAt: 0, outAt: at, outCs: atCs, C: sh.C,
 			hwc: sh.hwc,
-		}), bU, bRoot),
+		})),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -31,6 +32,39 @@ const (
 
 var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
 	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
+
+// ref returns the block as an argument of a launch.
+func (id blockID) ref() op.Ref { return op.Ref{Block: int(id)} }
+
+// isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
+func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
+
+// deriveLives sets the blocks that each operation takes and gives: a chunk's blocks live within their chunk. The state
+// exists before the operations, and the next state stays after them.
+func deriveLives(ops []operation) {
+	type life struct {
+		id    blockID
+		first int // of the chunk's cells; 0 for the whole grid
+	}
+	loop.Lifetimes(len(ops), func(i int) (all []life) {
+		for _, id := range ops[i].blocks() {
+			l := life{id, ops[i].first}
+			if id.isWholeGrid() {
+				l.first = 0
+			}
+			all = append(all, l)
+		}
+		return all
+	}, func(i int, l life) {
+		if l.id != bState {
+			ops[i].take = append(ops[i].take, l.id)
+		}
+	}, func(i int, l life) {
+		if l.id != bState && l.id != bNext {
+			ops[i].give = append(ops[i].give, l.id)
+		}
+	})
+}
 
 // block is device memory: the part of buf that begins at element at. words is its number of elements.
 type block struct {

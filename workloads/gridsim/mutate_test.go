@@ -37,7 +37,7 @@ func planOf(ops []operation) plan {
 }
 
 func copied(o operation) operation {
-	o.in, o.uses = slices.Clone(o.in), slices.Clone(o.uses)
+	o.in, o.Refs = slices.Clone(o.in), slices.Clone(o.Refs)
 	o.take, o.give = slices.Clone(o.take), slices.Clone(o.give)
 	return o
 }
@@ -55,10 +55,10 @@ func (p plan) mutations() []plan {
 	var out []plan
 	ids := p.ids()
 	for i, o := range p.ops {
-		what := fmt.Sprintf("%d %s (%s)", i, o.name, o.kernel)
+		what := fmt.Sprintf("%d %s (%s)", i, o.name, o.Kernel)
 		del := p.changed("without " + what)
 		if len(p.ops) == 1 { // the block that the step ends in is taken all the same
-			del.ops[0].n, del.numbers[0] = 0, nothing
+			del.ops[0].N, del.numbers[0] = 0, nothing
 		} else {
 			del.ops, del.numbers = slices.Delete(del.ops, i, i+1), slices.Delete(del.numbers, i, i+1)
 		}
@@ -71,7 +71,7 @@ func (p plan) mutations() []plan {
 			swap.numbers[i], swap.numbers[i+1] = swap.numbers[i+1], swap.numbers[i]
 			out = append(out, swap)
 		}
-		for _, from := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(o.in), o.out)))) {
+		for _, from := range slices.Compact(slices.Sorted(slices.Values(o.blocks()))) {
 			for _, to := range ids {
 				if to == from || !alike(from, to) {
 					continue
@@ -89,7 +89,7 @@ func (p plan) mutations() []plan {
 func (p plan) ids() []blockID {
 	var out []blockID
 	for _, o := range p.ops {
-		out = append(append(out, o.in...), o.out)
+		out = append(out, o.blocks()...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -115,9 +115,9 @@ func alike(a, b blockID) bool {
 }
 
 func (o *operation) rebind(from, to blockID) {
-	for k := range o.uses {
-		if o.uses[k].id == from {
-			o.uses[k].id = to
+	for k := range o.Refs {
+		if o.Refs[k].Block == int(from) {
+			o.Refs[k].Block = int(to)
 		}
 	}
 	for k, id := range o.in {
@@ -130,47 +130,13 @@ func (o *operation) rebind(from, to blockID) {
 	}
 }
 
-func ofWholeGrid(id blockID) bool { return alike(id, bState) }
-
-// live derives when blocks are taken and given from what operations read and write: a block of
-// the whole grid lives from its first to its last use, one of a chunk within the chunk. The
-// states outlive the step.
+// live gives the plan's blocks the lives that its operations have.
 func (p plan) live() plan {
-	type life struct{ first, last int }
-	lives := map[string]*life{}
-	key := func(o *operation, id blockID) string {
-		if ofWholeGrid(id) {
-			return fmt.Sprint(id)
-		}
-		return fmt.Sprint(id, " ", o.first)
-	}
-	uses := func(o *operation) []blockID {
-		return slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(o.in), o.out))))
-	}
 	for i := range p.ops {
-		for _, id := range uses(&p.ops[i]) {
-			if l := lives[key(&p.ops[i], id)]; l != nil {
-				l.last = i
-			} else {
-				lives[key(&p.ops[i], id)] = &life{i, i}
-			}
-		}
+		p.ops[i].take, p.ops[i].give = nil, nil
 	}
-	for i := range p.ops {
-		o := &p.ops[i]
-		o.take, o.give = nil, nil
-		for _, id := range uses(o) {
-			if l := lives[key(o, id)]; id != bState {
-				if l.first == i {
-					o.take = append(o.take, id)
-				}
-				if l.last == i && id != bNext {
-					o.give = append(o.give, id)
-				}
-			}
-		}
-	}
-	if lives[fmt.Sprint(bNext)] == nil { // the step ends in it all the same
+	deriveLives(p.ops)
+	if !slices.ContainsFunc(p.ops, func(o operation) bool { return slices.Contains(o.blocks(), bNext) }) { // the step ends in it all the same
 		p.ops[0].take = append(p.ops[0].take, bNext)
 	}
 	return p
@@ -178,11 +144,11 @@ func (p plan) live() plan {
 
 // rows are the rows of a block that an operation reads for the row at r of its own rows.
 func (o *operation) rows(id blockID, r, n int) []int {
-	if !ofWholeGrid(id) {
+	if !id.isWholeGrid() {
 		return []int{r}
 	}
 	at := o.first/n + r
-	if o.name == "step" || o.kernel == neighboursKernel.Name || o.kernel == walkKernel.Name && o.axis == 0 {
+	if o.name == "step" || o.Kernel == neighboursKernel.Name || o.Kernel == walkKernel.Name && o.axis == 0 {
 		return []int{(at + n - 1) % n, at, (at + 1) % n}
 	}
 	return []int{at}
@@ -217,7 +183,7 @@ func (p plan) values(n int) string {
 				}
 			}
 			to := place{o.out, r}
-			if ofWholeGrid(o.out) {
+			if o.out.isWholeGrid() {
 				to.row = o.first/n + r
 			}
 			wrote[to] = maphash.String(valuesSeed, text)

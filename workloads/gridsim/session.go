@@ -28,7 +28,7 @@ type session struct {
 	spill bool // copy earlier states to the host
 
 	loop.Pace // Compute and Copies are the same stream
-	loop.Binder
+	op.Binder
 	mem    op.Arena // memory that persists between steps, except blocks
 	memory memory
 	below  device.Pool // the device's own pool, or nil
@@ -43,10 +43,11 @@ type session struct {
 	tuned     float64 // seconds of the search for a tile; 0 without a search
 
 	ops      []operation
-	view     launch // computes the maps of a frame
-	crop     launch
-	poison   launch
+	view     op.Call // computes the maps of a frame
+	crop     op.Call
+	poison   op.Call
 	blocks   [blockCount]block
+	poisons  bool    // fill blocks with NaN when they are taken, for a check
 	past     []block // earlier states, newest first
 	saved    []block // with tape=saved: intermediate blocks of this step
 	tape     tape
@@ -60,8 +61,8 @@ type session struct {
 	slots  [depth]slot
 	stages []gpuprof.Stage
 	index  [stageCount]int // index of each stage in stages
-	graphs []device.Op     // by the buffer that holds the state, each without and with a frame
-	phase  int             // index into graphs
+	graphs *loop.Graphs    // by the buffer that holds the state, each without and with a frame; nil before all are captured
+	phase  int             // turn of the buffer that holds the state
 	watch  watch
 	read   counts // last counters read by the knob stats
 }
@@ -109,9 +110,10 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	k := workloads.Read[settings](c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
-		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
+		Binder: op.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k.Precision),
 		timed: k.Allocator != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
+	s.Place = func(id int) (device.Buffer, int64) { return s.blocks[id].buf, 4 * int64(s.blocks[id].at) }
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k.Tape
 	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
@@ -169,10 +171,7 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 // checkMemory refuses sizes beyond the device's memory or 32-bit indices, before any allocation.
 func (s *session) checkMemory() error {
 	sh := s.shape
-	rows := sh.N
-	if n := s.k.Chunk; n > 0 {
-		rows = min(n, rows)
-	}
+	rows := s.chunkRows()
 	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
@@ -257,7 +256,7 @@ func (s *session) startSession(ctx context.Context) error {
 		}
 	}
 	if s.k.Graph {
-		return s.captureGraphs()
+		return s.captureGraphs(ctx)
 	}
 	return nil
 }
@@ -265,17 +264,18 @@ func (s *session) startSession(ctx context.Context) error {
 func (s *session) bindLaw() {
 	sh, f := s.shape, s.k
 	s.ops = s.listOperations()
+	deriveLives(s.ops)
 	side := f.sideOf(sh.N)
-	s.view = s.bindLaunch(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
-		psi: bNext, before: bState, out: s.maps, psiAt: atOf{bNext, 0}, beforeAt: atOf{bState, 0}, N: sh.N, C: sh.C,
+	s.view = s.Bind(&mapsKernel, side*side, frameCost(sh, f.Maps, f.deviceScale()), gridMapsArgs{
+		psi: bNext.ref(), before: bState.ref(), out: s.maps, psiAt: 0, beforeAt: 0, N: sh.N, C: sh.C,
 		hwc: sh.hwc, maps: f.Maps, scale: f.deviceScale(),
 	})
-	s.crop = s.bindLaunch(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
-		psi: bNext, out: bRegion, psiAt: atOf{bNext, 0}, outAt: atOf{bRegion, 0}, N: sh.N, C: sh.C, width: 1,
+	s.crop = s.Bind(&cropKernel, 0, gpuprof.Cost{}, gridCropArgs{
+		psi: bNext.ref(), out: bRegion.ref(), psiAt: 0, outAt: 0, N: sh.N, C: sh.C, width: 1,
 		height: 1, hwc: sh.hwc,
 	})
-	s.poison = s.bindLaunch(&poisonKernel, 0, gpuprof.Cost{}, gridPoisonArgs{
-		out: bNext, at: atOf{bNext, 0}, value: float32(math.NaN()),
+	s.poison = s.Bind(&poisonKernel, 0, gpuprof.Cost{}, gridPoisonArgs{
+		out: bNext.ref(), at: 0, value: float32(math.NaN()),
 	})
 }
 

@@ -42,7 +42,7 @@ func (s *session) describeStages() {
 	for i := range s.ops {
 		o := &s.ops[i]
 		law.MaxSpans++
-		law.Parts = append(law.Parts, gpuprof.Part{Kernel: o.kernel, Cost: o.cost})
+		law.Parts = append(law.Parts, gpuprof.Part{Kernel: o.Kernel, Cost: o.Cost})
 		allocs += len(o.take) + len(o.give)
 	}
 	law.Minimum = sh.lawCost(s.k.Precision)
@@ -50,14 +50,14 @@ func (s *session) describeStages() {
 	if frames > 0 {
 		view.MaxSpans++
 		cost := portionOf(frameCost(sh, f.Maps, f.deviceScale()), frames)
-		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.kernel, Cost: cost})
+		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.Kernel, Cost: cost})
 		view.Minimum = view.Minimum.Add(portionOf(frameCost(sh, f.Maps, f.Scale), frames))
 	}
 	if s.k.ROI {
 		view.MaxSpans++
 		side := int64(sh.N) * 9 / 16 // mean of a side between N/8 and N
 		cost := gpuprof.Cost{BytesRead: 4 * int64(sh.C) * side * side, BytesWritten: 4 * int64(sh.C) * side * side, Launches: 1}
-		view.Parts, view.Minimum = append(view.Parts, gpuprof.Part{Kernel: s.crop.kernel, Cost: cost}), view.Minimum.Add(cost)
+		view.Parts, view.Minimum = append(view.Parts, gpuprof.Part{Kernel: s.crop.Kernel, Cost: cost}), view.Minimum.Add(cost)
 	}
 	if s.k.Graph {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1

@@ -1,6 +1,8 @@
 package gridsim
 
 import (
+	"context"
+
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -45,7 +47,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 
 // compute enqueues the law and the maps, as launches or as a graph.
 func (s *session) compute(frame bool, p workloads.Probe) error {
-	if len(s.graphs) > 0 {
+	if s.graphs != nil {
 		return s.replayGraph(frame, p)
 	}
 	for i := range s.ops {
@@ -80,7 +82,7 @@ func (s *session) runOperation(o *operation, p workloads.Probe) error {
 		}
 	}
 	sp := p.Begin(s.index[stLaw], s.Compute)
-	err := s.enqueue(&o.launch)
+	err := s.Enqueue(s.Compute, &o.Call, 0)
 	p.End(sp)
 	if err != nil {
 		return err
@@ -135,10 +137,14 @@ func (s *session) takeBlock(id blockID, words int64, p workloads.Probe) error {
 	sp := s.beginAlloc(p)
 	b, err := s.memory.take(id, words)
 	s.endAlloc(sp, p)
-	if err == nil {
-		s.blocks[id] = b
+	if err != nil {
+		return err
 	}
-	return err
+	s.blocks[id] = b
+	if s.poisons {
+		return s.fillNaN(b)
+	}
+	return nil
 }
 
 func (s *session) giveBlock(id blockID, p workloads.Probe) error { return s.giveBack(s.blocks[id], p) }
@@ -169,7 +175,7 @@ func (s *session) makeMaps(p workloads.Probe) error {
 		}
 	}
 	sp := p.Begin(s.index[stView], s.Compute)
-	err := s.enqueue(&s.view)
+	err := s.Enqueue(s.Compute, &s.view, 0)
 	p.End(sp)
 	if err == nil && fetch {
 		err = s.giveBlock(bState, p)
@@ -185,12 +191,12 @@ func (s *session) cutRegion(p workloads.Probe) error {
 	if err := s.takeBlock(bRegion, int64(s.shape.C)*int64(w)*int64(h), p); err != nil {
 		return err
 	}
-	s.crop.n = w * h
-	a := device.View[gridCropView](&s.crop.args)
+	s.crop.N = w * h
+	a := device.View[gridCropView](&s.crop.Args)
 	a.width.Set(w)
 	a.height.Set(h)
 	sp := p.Begin(s.index[stView], s.Compute)
-	err := s.enqueue(&s.crop)
+	err := s.Enqueue(s.Compute, &s.crop, 0)
 	p.End(sp)
 	if err != nil {
 		return err
@@ -310,7 +316,7 @@ func (s *session) readCounters(p workloads.Probe) error {
 }
 
 // captureGraphs captures a step's device work for each buffer that can hold the state, without and with a frame.
-func (s *session) captureGraphs() error {
+func (s *session) captureGraphs(ctx context.Context) error {
 	for len(s.past) < s.k.History { // so that buffers rotate in the same order from here on
 		b, err := s.memory.take(bState, s.shape.stateWords())
 		if err != nil {
@@ -318,14 +324,13 @@ func (s *session) captureGraphs() error {
 		}
 		s.past = append(s.past, b)
 	}
-	var graphs []device.Op // steps use single launches until all graphs are captured
-	for range s.k.History + 2 {
+	var graphs loop.Graphs // steps use single launches until all graphs are captured
+	for turn := range s.k.History + 2 {
 		for _, frame := range []bool{false, true} {
-			g, err := s.Dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
-			if err != nil {
-				return err
+			graphs.Capture(ctx, s.Dev, s.Compute, loop.GraphKey{Turn: turn, Optional: frame}, func() error { return s.compute(frame, loop.Silent{}) })
+			if graphs.Err != nil {
+				return graphs.Err
 			}
-			graphs = append(graphs, g)
 			if !frame { // so that the next capture takes the same block
 				if err := s.memory.give(s.blocks[bNext]); err != nil {
 					return err
@@ -336,7 +341,7 @@ func (s *session) captureGraphs() error {
 			return err
 		}
 	}
-	s.graphs = graphs
+	s.graphs = &graphs
 	return s.restoreFirst()
 }
 
@@ -347,14 +352,8 @@ func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 		return err
 	}
 	s.blocks[bNext] = b
-	g := 2 * s.phase
-	if frame {
-		g++
-	}
+	_, err = s.graphs.Replay(loop.GraphKey{Turn: s.phase, Optional: frame}, s.Compute, s.index[stGraph], p)
 	s.phase = (s.phase + 1) % (s.k.History + 2)
-	sp := p.Begin(s.index[stGraph], s.Compute)
-	err = s.graphs[g].Enqueue(s.Compute)
-	p.End(sp)
 	return err
 }
 

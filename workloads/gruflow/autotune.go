@@ -49,6 +49,7 @@ func (s *session) tuneTiles(ctx context.Context) error {
 // timeGRU returns the shortest time of three forward passes after a warm-up pass.
 func (s *session) timeGRU() (time.Duration, error) {
 	groups := s.net.bindLayers(s.slots[0].x)
+	deriveLives(groups)
 	if s.Err != nil {
 		return 0, s.Err
 	}

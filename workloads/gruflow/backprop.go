@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -48,6 +47,7 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	}
 	if err == nil {
 		f.bindBackward()
+		deriveLives(f.groups)
 		err = f.Err
 	}
 	if err != nil {
@@ -83,25 +83,23 @@ func (f *Backward) bindBackward() {
 		f.groups = f.lib.stepGroups(f.x, f.dout, f.dx)
 		return
 	}
-	x := source{arg: f.x}
+	x := source{arg: op.From(f.x, 0)}
 	for l := range s.L {
 		f.groups = append(f.groups, u.weightGroup(l))
 	}
 	for l := range s.L {
-		f.groups = append(f.groups, u.forwardGroup(l, 0, x, loop.View{Buf: f.x}))
+		f.groups = append(f.groups, u.forwardGroup(l, 0, x, op.From(f.x, 0)))
 	}
-	dout := any(f.dout)
+	dout := op.From(f.dout, 0)
 	for l := s.L - 1; l >= 0; l-- {
 		w := wayBack{x: x, level: f.dx, dout: dout}
 		if l == 0 {
 			w.dx = f.dx
 		}
 		chain, grads := u.layerBackward(l, w)
-		if l > 0 {
-			dout = u.dx[l%2]
-		}
+		dout = chain.dx
 		// dh holds the whole cotangent of the last states.
-		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
+		clears := u.net.Bind(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
 			out: u.layers[l].chain, n: s.B * s.H, value: float32(0),
 		})
 		chain.once = append(chain.once, clears)

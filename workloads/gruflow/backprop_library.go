@@ -72,10 +72,10 @@ func newTrainer(mem *op.Arena, u *unroll) (*trainer, error) {
 
 // copyWeights converts layer l's parameters to cuDNN's format in space. With back = 1 it converts the gradients in
 // space to the format of p instead.
-func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) launch {
+func (t *trainer) copyWeights(l int, p layerBuffers, space device.Buffer, back int) op.Call {
 	s := t.u.net.s
 	n := int64(s.gates()) * int64(s.inputWidth(l)+s.H+2)
-	return t.u.net.launch(&trainWeightsKernel, s.B, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, trainWeightsArgs{
+	return t.u.net.Bind(&trainWeightsKernel, s.B, gpuprof.Cost{BytesRead: 4 * n, BytesWritten: 4 * n}, trainWeightsArgs{
 		wi: p.wi, wh: p.wh, bi: p.bi, bh: p.bh, space: space, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L, layer: l, back: back,
 	})
 }
@@ -90,17 +90,17 @@ func (t *trainer) stepGroups(x, dout, dx device.Buffer) []group {
 		forward.minimum = forward.minimum.Add(u.net.layerMinimum(l))
 		back.minimum, grads.minimum = back.minimum.Add(u.chainMinimum(l, w)), grads.minimum.Add(u.gradsMinimum(l))
 	}
-	forward.once = []launch{u.net.launch(&trainForwardKernel, s.B, forward.minimum, trainForwardArgs{
+	forward.once = []op.Call{u.net.Bind(&trainForwardKernel, s.B, forward.minimum, trainForwardArgs{
 		x: x, h0: t.h0, w: t.w, y: t.y, hn: t.hn, kept: t.kept, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
 	})}
-	back.once = []launch{u.net.launch(&trainBackKernel, s.B, back.minimum, trainBackArgs{
+	back.once = []op.Call{u.net.Bind(&trainBackKernel, s.B, back.minimum, trainBackArgs{
 		y: t.y, dy: dout, h0: t.h0, dhn: t.dhn, w: t.w, kept: t.kept, dx: dx, dh0: t.dh0, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
 	})}
 	// The library only adds to gradients, so they start at zero.
-	grads.once = []launch{u.net.launch(&fillKernel, int(t.words), fillCost(int(t.words)), gruFillArgs{
+	grads.once = []op.Call{u.net.Bind(&fillKernel, int(t.words), fillCost(int(t.words)), gruFillArgs{
 		out: t.dw, n: int(t.words), value: float32(0),
 	}),
-		u.net.launch(&trainGradientsKernel, s.B, grads.minimum, trainGradientsArgs{
+		u.net.Bind(&trainGradientsKernel, s.B, grads.minimum, trainGradientsArgs{
 			x: x, h0: t.h0, y: t.y, kept: t.kept, dw: t.dw, T: s.T, B: s.B, I: s.I, H: s.H, L: s.L,
 		})}
 	for l := range s.L {

@@ -1,10 +1,11 @@
 package gruflow
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Stages of a step, in order. With a launch graph all device work is one stage, graph, instead of gru, flow and
@@ -37,7 +38,7 @@ func allStages() []gpuprof.Stage {
 	return append(append([]gpuprof.Stage{loop.Transfer()}, append(all, loop.Result())...), loop.Waits()...)
 }
 
-func (s *session) bindSlots() error {
+func (s *session) bindSlots(ctx context.Context) error {
 	for k := range s.slots {
 		sl := &s.slots[k]
 		if s.train != nil {
@@ -51,21 +52,24 @@ func (s *session) bindSlots() error {
 			continue
 		}
 		sl.groups = sl.net.bindLayers(sl.x)
-		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), gruInjectArgs{
+		inject := s.Bind(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), gruInjectArgs{
 			x: sl.x, energy: s.flow.energy, n: s.shape.T * s.shape.B, I: s.shape.I, B: s.shape.B,
 		})
-		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
+		sl.groups[0].once = append([]op.Call{inject}, sl.groups[0].once...)
 		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
 	}
 	if s.Err != nil {
 		return s.Err
+	}
+	for k := range s.slots {
+		deriveLives(s.slots[k].groups)
 	}
 	if err := s.warmPool(s.slots[0].groups); err != nil {
 		return err
 	}
 	s.memory.ResetPeak()
 	if s.k.Graph {
-		if err := s.captureGraphs(); err != nil {
+		if err := s.captureGraphs(ctx); err != nil {
 			return err
 		}
 	}
@@ -78,17 +82,16 @@ func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
 	if net.impl != implPlain {
-		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), gruFlowArgs{
+		g.once = []op.Call{s.Bind(&flowKernel, sh.B, flowCost(sh), gruFlowArgs{
 			proj: d.proj, bias: d.bias, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source,
 			out: d.record, path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
 		})}
 		return g
 	}
 	p := s.reserve("projection", outputs*int64(sh.B))
-	g.take, g.give = []scratchRef{p}, []scratchRef{p}
-	g.once = []launch{
-		net.bindOwnGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
-		s.launch(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
+	g.once = []op.Call{
+		net.bindOwnGemm(source{arg: op.From(net.h, 0), at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
+		s.Bind(&moveKernel, sh.B, moveCost(sh), gruMoveArgs{
 			p: p, h: net.h, energy: d.energy, level: d.level, place: d.place, source: d.source, out: d.record,
 			path: d.record, n: sh.B, B: sh.B, H: sh.H, L: sh.L, D: sh.D, keeps: false,
 		}),
@@ -97,16 +100,12 @@ func (s *session) flowGroup(net *gru) group {
 }
 
 func (s *session) metricsGroup(net *gru) group {
-	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, s.needPartial())
-}
-
-func (s *session) needPartial() scratchRef {
-	return s.reserve("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
+	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics)
 }
 
 // metricsOf binds the launches that sum a step's results to its metrics. The top layer's state begins at element top of
 // h.
-func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) group {
+func (s *session) metricsOf(h any, top int, metrics any) group {
 	sh, d, m := s.shape, s.flow, s.shape.metrics()
 	sum := sumCost(sh)
 	least := sum
@@ -114,38 +113,34 @@ func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) gro
 	g := group{stage: stMetrics, minimum: least}
 	if s.k.Deterministic {
 		blocks := ceilDiv(sh.B, metricBlock)
+		partial := s.reserve("partial sums", int64(blocks)*int64(m))
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
-		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
-		g.once = []launch{
-			s.launch(&sumKernel, blocks, sum, gruSumArgs{
+		g.once = []op.Call{
+			s.Bind(&sumKernel, blocks, sum, gruSumArgs{
 				records: d.record, level: d.level, h: h, partial: partial, n: blocks, B: sh.B, H: sh.H, D: sh.D,
 				hAt: top,
 			}),
-			s.launch(&finalKernel, m, finalCost(sh), gruSumFinalArgs{
+			s.Bind(&finalKernel, m, finalCost(sh), gruSumFinalArgs{
 				partial: partial, metrics: metrics, n: m, blocks: blocks,
 			}),
 		}
 		return g
 	}
 	sum.BytesWritten = 4 * int64(sh.B) // at least one addition to the dose for each carrier
-	g.once = []launch{
-		s.launch(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
-		s.launch(&raceKernel, sh.B, sum, gruSumRacyArgs{
+	g.once = []op.Call{
+		s.Bind(&fillKernel, m, fillCost(m), gruFillArgs{out: metrics, n: m, value: float32(0)}),
+		s.Bind(&raceKernel, sh.B, sum, gruSumRacyArgs{
 			records: d.record, level: d.level, h: h, metrics: metrics, n: sh.B, H: sh.H, D: sh.D, hAt: top,
 		}),
 	}
 	return g
 }
 
-func (s *session) captureGraphs() error {
+func (s *session) captureGraphs(ctx context.Context) error {
 	for k := range s.slots {
-		var err error
-		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, loop.Silent{}) })
-		if err != nil {
-			return fmt.Errorf("capturing the step: %w", err)
-		}
+		s.graphs.Capture(ctx, s.mem.Dev, s.stream, loop.GraphKey{Slot: k}, func() error { return s.compute(k, loop.Silent{}) })
 	}
-	return nil
+	return s.graphs.Err
 }
 
 func (s *session) describeStages() {

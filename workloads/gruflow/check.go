@@ -85,7 +85,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	if err := c.copyBack(); err != nil {
 		return err
 	}
-	if s.graphs[c.slot] != nil {
+	if s.k.Graph {
 		if err := c.checkGraph(); err != nil {
 			return err
 		}
@@ -219,8 +219,7 @@ func (c *checker) readOutputs(l, row int) ([]float32, error) {
 	case n.lib != nil:
 		return c.read(n.lib.y, row*h, h)
 	}
-	seq := &c.s.scratch[n.seq[l]]
-	return c.read(seq.buf, int(seq.at/4)+row*h, h)
+	return c.readScratch(n.seq[l], row*h, h)
 }
 
 // readNarrow reads n 16-bit values from value number at on.

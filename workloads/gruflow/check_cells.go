@@ -79,7 +79,7 @@ func (c *checker) cellsBack(g *group) error {
 	if err := c.readArrived(l, -1); err != nil {
 		return err
 	}
-	gx, gh, err := c.readGates()
+	gx, gh, err := c.readGates(g)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (c *checker) cellsBack(g *group) error {
 			clear(d)
 		}
 		if !top || last {
-			ref, at := t.dh, k
+			at := k
 			if !top {
-				ref, at = t.u.dx[(l+1)%2], row
+				at = row
 			}
-			dout, err := c.readScratch(ref, at*sh.H, sh.H)
+			dout, err := c.readScratch(g.dout, at*sh.H, sh.H)
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (c *checker) cellsBack(g *group) error {
 		e.Add(gh[row*sh.gates():][:sh.gates()], to.bh)
 		e.Add(op.As[float32](lv.old[row]), dh)
 		if l > 0 {
-			got, err := c.readScratch(t.u.dx[l%2], row*sh.H, sh.H)
+			got, err := c.readScratch(g.dx, row*sh.H, sh.H)
 			if err != nil {
 				return err
 			}

@@ -92,7 +92,7 @@ func (c *checker) checkGraph() error {
 	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := s.graphs[c.slot].Enqueue(s.stream); err != nil {
+	if err := s.runDevice(c.slot, loop.Silent{}); err != nil {
 		return err
 	}
 	got, err := results()

@@ -110,7 +110,7 @@ func (c *checker) saveInputs(g *group) (err error) {
 			lv.before = append(lv.before, all(b))
 		}
 		if g.layer < s.shape.L {
-			lv.gx, lv.gh, err = c.readGates()
+			lv.gx, lv.gh, err = c.readGates(g)
 		}
 	case stClip, stOptimizer:
 		if !g.part.First {
@@ -132,17 +132,17 @@ func (c *checker) gradsOf(l int) []device.Buffer {
 	return []device.Buffer{g.wi, g.wh, g.bi, g.bh}
 }
 
-func (c *checker) readScratch(ref scratchRef, at, n int) ([]float32, error) {
-	b := &c.s.program.scratch[ref]
-	return c.read(b.buf, int(b.at/4)+at, n)
+func (c *checker) readScratch(ref op.Ref, at, n int) ([]float32, error) {
+	buf, first := c.s.program.Place(ref.Block)
+	return c.read(buf, int(first/4)+at, n)
 }
 
-func (c *checker) readGates() (gx, gh []float32, err error) {
+func (c *checker) readGates(g *group) (gx, gh []float32, err error) {
 	n := c.s.shape.T * c.s.shape.B * c.s.shape.gates()
-	if gx, err = c.readScratch(c.s.rec.u.gx, 0, n); err != nil {
+	if gx, err = c.readScratch(g.gx, 0, n); err != nil {
 		return nil, nil, err
 	}
-	gh, err = c.readScratch(c.s.rec.u.ghAll, 0, n)
+	gh, err = c.readScratch(g.gh, 0, n)
 	return gx, gh, err
 }
 
@@ -154,7 +154,7 @@ func (c *checker) checkWeights(l int) error {
 		b    device.Buffer
 		want []float32
 	}{{turned.wi, transpose(p.wi, 3*h)}, {turned.wh, transpose(p.wh, 3*h)}, {back.wi, p.wi}, {back.wh, p.wh}} {
-		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.roundsFirst() {
+		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.net.roundsFirst() {
 			continue
 		}
 		got, err := c.readStored(m.b, 0, len(m.want))
@@ -241,7 +241,7 @@ func (c *checker) levelUp(g *group) error {
 			}
 			e.Add(got, m.want)
 		}
-		got, err := c.readScratch(t.dh, k*sh.H, sh.H)
+		got, err := c.readScratch(g.dx, k*sh.H, sh.H)
 		if err != nil {
 			return err
 		}

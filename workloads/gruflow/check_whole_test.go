@@ -13,14 +13,19 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
 
-// eachSlot changes the groups of both slots.
+// eachSlot changes the groups of both slots, and the lives of their blocks with them.
 func eachSlot(change func(groups []group) []group) func(*session) {
 	return func(s *session) {
 		for k := range s.slots {
 			s.slots[k].groups = change(slices.Clone(s.slots[k].groups))
+			for i := range s.slots[k].groups {
+				s.slots[k].groups[i].take, s.slots[k].groups[i].give = nil, nil
+			}
+			deriveLives(s.slots[k].groups)
 		}
 	}
 }
@@ -36,20 +41,15 @@ func without(stage, layer int) func(*session) {
 func twice(stage int) func(*session) {
 	return eachSlot(func(groups []group) []group {
 		for i := len(groups) - 1; ; i-- {
-			g := &groups[i]
-			if g.stage == stage && len(g.take)+len(g.give) == 0 {
-				return slices.Insert(groups, i, *g)
-			}
-			if g.stage == stage { // scratch memory is given once
-				g.once = slices.Concat(g.once, g.once)
-				return groups
+			if groups[i].stage == stage {
+				return slices.Insert(groups, i, groups[i])
 			}
 		}
 	})
 }
 
 // launchless takes one launch out of a list of every group of a stage.
-func launchless(stage int, list func(*group) *[]launch, at int) func(*session) {
+func launchless(stage int, list func(*group) *[]op.Call, at int) func(*session) {
 	return eachSlot(func(groups []group) []group {
 		for i := range groups {
 			if l := list(&groups[i]); groups[i].stage == stage && len(*l) > 0 {
@@ -61,8 +61,8 @@ func launchless(stage int, list func(*group) *[]launch, at int) func(*session) {
 	})
 }
 
-func once(g *group) *[]launch { return &g.once }
-func each(g *group) *[]launch { return &g.each }
+func once(g *group) *[]op.Call { return &g.once }
+func each(g *group) *[]op.Call { return &g.each }
 
 // lossy drops copies to a buffer.
 type lossy struct {

@@ -47,6 +47,7 @@ func NewForward(dev device.Device, c ForwardConfig) (*Forward, error) {
 	err = f.mem.Err
 	if err == nil {
 		f.groups = f.net.bindLayers(f.x)
+		deriveLives(f.groups)
 		err = f.Err
 	}
 	if err != nil {
@@ -82,8 +83,8 @@ func (f *Forward) Result() (out, hn []float32, err error) {
 	if f.net.seq == nil {
 		return hn[(s.L-1)*s.B*s.H:], hn, nil
 	}
-	last := &f.scratch[f.net.seq[s.L-1]]
-	out, err = op.Receive(f.mem.Dev, f.stream, last.buf, int(last.at/4), s.T*s.B*s.H)
+	buf, at := f.Place(f.net.seq[s.L-1].Block)
+	out, err = op.Receive(f.mem.Dev, f.stream, buf, int(at/4), s.T*s.B*s.H)
 	return out, hn, err
 }
 

@@ -22,21 +22,26 @@ type gru struct {
 	vendor bool // the vendor's library computes the products
 	layers []layerBuffers
 	h      device.Buffer
-	seq    []scratchRef // one per layer, when T > 1
-	lib    *library     // set with impl=cudnn
+	seq    []op.Ref // one per layer, when T > 1
+	lib    *library // set with impl=cudnn
 }
 
 // source is a layer's input.
 type source struct {
-	arg any // buffer or scratchRef
+	arg op.Ref
 	at  int // first element
 	by  int // distance between time steps, in elements
 }
 
 // movingArg returns the source as an argument, for elements of the given size.
-func (in source) movingArg(bytes int64) moving {
-	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
+func (in source) movingArg(bytes int64) op.Ref {
+	r := in.arg
+	r.At, r.By = r.At+bytes*int64(in.at), bytes*int64(in.by)
+	return r
 }
+
+// offset returns the source's first element as an argument for kernels that take one.
+func (in source) offset() op.Num { return op.Num{Value: in.at, By: in.by} }
 
 // bindLayers binds all layers and returns their groups: one per layer, or a single one if a vendor library computes the
 // layers. x is the input [T,B,I].
@@ -50,22 +55,12 @@ func (g *gru) bindLayers(x device.Buffer) []group {
 		}
 	}
 	var out []group
-	in := source{arg: x}
+	in := source{arg: op.From(x, 0)}
 	for l := range g.s.L {
 		gr := group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
-		if g.seq != nil {
-			gr.take = append(gr.take, g.seq[l])
-		}
 		g.bindStepped(&gr, l, in)
-		// A sequence lives until the next layer has read it; the last layer's sequence is the result.
-		if g.seq != nil && l > 0 {
-			gr.give = append(gr.give, g.seq[l-1])
-		}
-		if g.seq != nil && l == g.s.L-1 {
-			gr.give = append(gr.give, g.seq[l])
-		}
 		out = append(out, gr)
-		in = source{arg: g.h, at: l * g.s.B * g.s.H}
+		in = source{arg: op.From(g.h, 0), at: l * g.s.B * g.s.H}
 		if g.seq != nil {
 			in = source{arg: g.seq[l]}
 		}
@@ -104,87 +99,98 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 // state's product and the pointwise part.
 func (g *gru) bindStepped(gr *group, l int, in source) {
 	s, b := g.s, g.layers[l]
-	rows, k, hAt := s.T*s.B, s.inputWidth(l), l*s.B*s.H
-	gx := g.reserve("input gates", int64(rows)*int64(s.gates()))
-	gh := g.reserve("state gates", int64(s.B)*int64(s.gates()))
-	gr.take, gr.give = append(gr.take, gx, gh), append(gr.give, gx, gh)
-	state := source{arg: g.h, at: hAt}
-	// The vendor's products round float32 to tf32 themselves.
-	if g.prec.isNarrow() || g.prec == tf32 && !g.vendor {
-		xr, hr := g.reserve("rounded input", g.prec.words(int64(rows)*int64(k))), g.reserve("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
-		gr.take, gr.give = append(gr.take, xr, hr), append(gr.give, xr, hr)
-		gr.once = append(gr.once, g.round(in, xr, rows*k))
-		gr.each = append(gr.each, g.round(state, hr, s.B*s.H))
-		in, state = source{arg: xr}, source{arg: hr}
-	}
-	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
-	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
-	gr.repeat = s.T
+	hAt, rows, rounds := l*s.B*s.H, int64(s.T)*int64(s.B), g.roundsFirst()
+	gx, gh := g.bindProducts(gr, l, in, source{arg: op.From(g.h, 0), at: hAt}, g.prec.words(rows*int64(s.inputWidth(l))), rounds, rounds)
 	if g.impl == implPlain {
 		g.plainCell(gr, l, gx, gh)
 		return
 	}
-	out, at := any(g.h), walking{-1, 0}
+	out, at := any(g.h), op.Num{Value: -1}
 	if g.seq != nil {
-		out, at = any(g.seq[l]), walking{0, s.B * s.H}
+		out, at = any(g.seq[l]), op.Num{By: s.B * s.H}
 	}
-	biased, biases := 0, 0
-	if g.vendor { // the vendor's products omit the biases
-		biased, biases = 1, 2*s.gates()
-	}
-	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, biases, g.seq != nil),
+	gr.each = append(gr.each, g.Bind(&cellKernel, s.B*s.H, cellCost(s.B*s.H, g.biasReads(), g.seq != nil),
 		gruCellArgs{
 			gx: gx, gh: gh, bx: b.bi, bh: b.bh, h: g.h, out: out, n: s.B * s.H, H: s.H,
-			gxAt: walking{0, s.B * s.gates()}, hAt: hAt, outAt: at, biased: biased,
+			gxAt: op.Num{By: s.B * s.gates()}, hAt: hAt, outAt: at, biased: g.vendor,
 		}))
 }
 
-func (g *gru) round(in source, out any, n int) launch {
-	return g.launch(&roundKernel, n, roundCost(n, g.prec), gruRoundArgs{
-		in: in.arg, out: out, n: n, precision: int(g.prec), inAt: walking{in.at, in.by},
+// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
+// themselves.
+func (g *gru) roundsFirst() bool { return g.prec.isNarrow() || g.prec == tf32 && !g.vendor }
+
+// biasReads returns how many biases a cell adds: the vendor's products omit them.
+func (g *gru) biasReads() int {
+	if g.vendor {
+		return 2 * g.s.gates()
+	}
+	return 0
+}
+
+// bindProducts binds the products of a layer, the input's for all time steps at once and the state's for each. With
+// roundIn and roundState kernels round the operands first; a rounded input gets the given number of four-byte words.
+func (g *gru) bindProducts(gr *group, l int, in, state source, words int64, roundIn, roundState bool) (gx, gh op.Ref) {
+	s, b, k := g.s, g.layers[l], g.s.inputWidth(l)
+	rows, cells := s.T*s.B, s.B*s.H
+	gx, gh = g.reserve("input gates", int64(rows)*int64(s.gates())), g.reserve("state gates", int64(s.B)*int64(s.gates()))
+	if roundIn {
+		rounded := g.reserve("rounded input", words)
+		gr.once = append(gr.once, g.round(in, rounded, rows*k))
+		in = source{arg: rounded}
+	}
+	if roundState {
+		rounded := g.reserve("rounded state", g.prec.words(int64(cells)))
+		gr.each = append(gr.each, g.round(state, rounded, cells))
+		state = source{arg: rounded}
+	}
+	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
+	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
+	gr.repeat = s.T
+	return gx, gh
+}
+
+func (g *gru) round(in source, out any, n int) op.Call {
+	return g.Bind(&roundKernel, n, roundCost(n, g.prec), gruRoundArgs{
+		in: in.arg, out: out, n: n, precision: int(g.prec), inAt: in.offset(),
 	})
 }
 
 // bindGemm binds a product: our own kernel, which adds the bias, or the vendor's, which does not.
-func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
+func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) op.Call {
 	if g.vendor {
-		return g.launch(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{
+		return g.Bind(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{
 			A: in.movingArg(p.bytes()), B: w, Out: out, K: k, N: n, Scale: float32(1),
 		})
 	}
 	return g.bindOwnGemm(in, w, bias, out, rows, k, n, p)
 }
 
-func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) launch {
+func (g *gru) bindOwnGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) op.Call {
 	tile := g.tile
 	if tile == 0 {
 		tile = pickTile(rows, n, g.cores)
 	}
 	items := gemmItems(rows, n, tile)
-	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), gruGemmArgs{
-		a: in.arg, w: w, bias: bias, out: out, n: items, rows: rows, K: k, N: n, aAt: walking{in.at, in.by},
+	return g.Bind(&gemmKernel, items, gemmCost(rows, k, n, p), gruGemmArgs{
+		a: in.arg, w: w, bias: bias, out: out, n: items, rows: rows, K: k, N: n, aAt: in.offset(),
 		tile: tile, precision: int(p),
 	})
 }
 
 // plainCell binds the pointwise part with one launch per operation, like an eager cell.
-func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
+func (g *gru) plainCell(gr *group, l int, gx, gh op.Ref) {
 	s := g.s
 	n, wide := s.B*s.H, s.gates()
-	block := func(what string) scratchRef {
-		ref := g.reserve(what, int64(n))
-		gr.take, gr.give = append(gr.take, ref), append(gr.give, ref)
-		return ref
-	}
-	r, z, c := block("reset gate"), block("update gate"), block("candidate")
+	r, z, c := g.reserve("reset gate", int64(n)), g.reserve("update gate", int64(n)), g.reserve("candidate", int64(n))
 	// An operand is an array, its offset, and the distance between its rows.
 	type operand struct {
 		arg any
 		at  any
 		row int
 	}
-	own := func(ref scratchRef) operand { return operand{ref, 0, s.H} }
-	ofX := func(gate int) operand { return operand{gx, walking{gate * s.H, s.B * wide}, wide} }
+	own := func(ref op.Ref) operand { return operand{ref, 0, s.H} }
+	ofX := func(gate int) operand { return operand{gx, op.Num{Value: gate * s.H, By: s.B * wide}, wide} }
 	ofH := func(gate int) operand { return operand{gh, gate * s.H, wide} }
 	h := operand{g.h, l * n, s.H}
 	if g.vendor {
@@ -195,7 +201,7 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 		if kern == &sigmoidKernel || kern == &tanhKernel || kern == &copyKernel {
 			operands = 1
 		}
-		gr.each = append(gr.each, g.launch(kern, n, elementwiseCost(n, flops, operands), elementwiseArgs{
+		gr.each = append(gr.each, g.Bind(kern, n, elementwiseCost(n, flops, operands), elementwiseArgs{
 			a: a.arg, b: b.arg, out: out.arg, n: n, H: s.H, aAt: a.at, aRow: a.row, bAt: b.at, bRow: b.row,
 			outAt: out.at, outRow: out.row,
 		}))
@@ -211,16 +217,16 @@ func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
 	do(&mulKernel, 1, own(z), own(z), own(r))
 	do(&addKernel, 1, h, own(c), own(z))
 	if g.seq != nil {
-		do(&copyKernel, 0, operand{g.seq[l], walking{0, n}, s.H}, h, h)
+		do(&copyKernel, 0, operand{g.seq[l], op.Num{By: n}, s.H}, h, h)
 	}
 }
 
 // addBiases adds, in separate launches, the biases that the vendor's products omit: the same row to all rows of gx or
 // gh.
-func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
+func (g *gru) addBiases(gr *group, l int, gx, gh op.Ref) {
 	wide, b := g.s.gates(), g.layers[l]
-	add := func(to scratchRef, rows int, bias device.Buffer) launch {
-		return g.launch(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), elementwiseArgs{
+	add := func(to op.Ref, rows int, bias device.Buffer) op.Call {
+		return g.Bind(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), elementwiseArgs{
 			a: to, b: bias, out: to, n: rows * wide, H: wide, aAt: 0, aRow: wide, bAt: 0, bRow: 0, outAt: 0,
 			outRow: wide,
 		})

@@ -59,8 +59,8 @@ func (g *gru) libraryGroup(x device.Buffer) group {
 	from, to := lib.from, g.h
 	state := s.L * s.B * s.H
 	if g.prec.isNarrow() {
-		gr.once = append(gr.once, g.round(source{arg: x}, lib.x16, s.T*s.B*s.I), g.round(source{arg: from}, lib.from16, state))
-		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), gruWidenArgs{
+		gr.once = append(gr.once, g.round(source{arg: op.From(x, 0)}, lib.x16, s.T*s.B*s.I), g.round(source{arg: op.From(from, 0)}, lib.from16, state))
+		gr.after = append(gr.after, g.Bind(&widenKernel, state, widenCost(state, g.prec), gruWidenArgs{
 			in: lib.to16, out: to, n: state, precision: int(g.prec), inAt: 0,
 		}))
 		x, from, to = lib.x16, lib.from16, lib.to16

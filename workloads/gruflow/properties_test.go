@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/device/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/testkit/workloadtest"
 )
@@ -58,7 +59,10 @@ func TestCheckCatches(t *testing.T) {
 		{"the carriers do not move", nil, func(s *session) { s.dropLaunch("gru_flow") }, "flow"},
 		{"sums are not added up", nil, func(s *session) { s.dropLaunch("gru_sum_final") }, "metrics"},
 		{"metrics are not cleared", []string{"deterministic=off"}, func(s *session) { s.dropLaunch("gru_fill") }, "metrics"},
-		{"another step's input in the graph", []string{"graph=on"}, func(s *session) { s.graphs[0], s.graphs[1] = s.graphs[1], s.graphs[0] }, "graph"},
+		{"another step's input in the graph", []string{"graph=on"}, func(s *session) {
+			first, second := loop.GraphKey{}, loop.GraphKey{Slot: 1}
+			s.graphs.Of[first], s.graphs.Of[second] = s.graphs.Of[second], s.graphs.Of[first]
+		}, "graph"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +75,7 @@ func TestCheckCatches(t *testing.T) {
 
 // dropLaunch leaves a kernel out of every group.
 func (s *session) dropLaunch(name string) {
-	is := func(l launch) bool { return l.kernel == name }
+	is := func(l op.Call) bool { return l.Kernel == name }
 	for k := range s.slots {
 		for i := range s.slots[k].groups {
 			g := &s.slots[k].groups[i]

@@ -61,7 +61,6 @@ type recording struct {
 	states        []device.Buffer   // with checkpoints: the state [L,B,H] before each group of "every" levels
 	earlier       [][]device.Buffer // for each further window: the buffers that recordRequests lists
 	path          device.Buffer     // [window,B,pathWords]
-	partial       scratchRef        // scratch memory of the metrics
 }
 
 // newRecording plans a recording; it allocates no device memory.
@@ -125,21 +124,19 @@ func (s *session) takeTurns() {
 	if len(r.earlier) == 0 {
 		return
 	}
-	s.turns, s.rings = r.windows(), map[device.Buffer][]device.Buffer{}
+	s.turns, s.Rings = r.windows(), map[device.Buffer][]device.Buffer{}
 	for i, q := range r.recordRequests() {
 		ring := []device.Buffer{*q.to}
 		for _, window := range r.earlier {
 			ring = append(ring, window[i])
 		}
-		s.rings[*q.to] = ring
+		s.Rings[*q.to] = ring
 	}
 }
 
 // openRecording allocates the memory of a session that records its forward pass and has no backward pass.
 func (s *session) openRecording() {
 	r := s.rec
-	r.u.openDown()
 	allocateAll(&s.mem, append(r.recordRequests(), r.requests()...))
 	s.takeTurns()
-	r.partial = s.needPartial()
 }

@@ -47,7 +47,7 @@ func TestRecordsOutliveTheirStep(t *testing.T) {
 	} {
 		s := openSession(t, "small", append(slices.Clone(tapeSize), strings.Split(tt.set, ",")...)...)
 		first := s.rec.recordRequests()[0]
-		ring := s.rings[*first.to]
+		ring := s.Rings[*first.to]
 		if len(ring) != tt.kept {
 			t.Fatalf("%s: %d windows have room", tt.set, len(ring))
 		}

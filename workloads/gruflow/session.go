@@ -31,7 +31,7 @@ type session struct {
 	slots     [depth]slot
 	stages    []gpuprof.Stage
 	index     [stageCount]int // index of each stage in stages
-	graphs    [depth]device.Op
+	graphs    loop.Graphs
 
 	inputs  device.Buffer // pinned: the inputs of all batches, [batches,T,B,I]
 	batches int
@@ -126,7 +126,7 @@ func (s *session) allocate(ctx context.Context, d device.Device) error {
 		}
 		s.tuned.seconds = time.Since(began).Seconds()
 	}
-	return s.bindSlots()
+	return s.bindSlots(ctx)
 }
 
 func (sl *slot) allocate(s *session) error {

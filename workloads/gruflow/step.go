@@ -3,6 +3,7 @@ package gruflow
 import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
@@ -54,13 +55,10 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 
 // runDevice enqueues a step's device work, as launches or as a graph.
 func (s *session) runDevice(k int, p workloads.Probe) error {
-	if s.graphs[k] == nil {
-		return s.compute(k, p)
+	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k}, s.stream, s.index[stGraph], p); replayed {
+		return err
 	}
-	sp := p.Begin(s.index[stGraph], s.stream)
-	err := s.graphs[k].Enqueue(s.stream)
-	p.End(sp)
-	return err
+	return s.compute(k, p)
 }
 
 // compute enqueues a slot's groups. The packed read of the metrics is part of their stage: no thread waits for it

@@ -104,7 +104,6 @@ type training struct {
 	// Shapes [D], [D+1], [B,2], [B], [D+B], [B,outputs].
 	target, ddose, dplace, de, losses, dp device.Buffer
 	loss                                  device.Buffer // [1]
-	dh                                    scratchRef    // [B,H]
 	step                                  optim.Step
 	sum                                   *op.Bound
 	parts                                 []optim.Part
@@ -150,10 +149,7 @@ func (s *session) openTraining() {
 	if s.mem.Err != nil {
 		return
 	}
-	b, h := int64(s.shape.B), int64(s.shape.H)
 	s.takeTurns()
-	t.partial = s.needPartial()
-	t.dh = s.reserve("the state's cotangent", b*h)
 	var all []optim.Param
 	for l, p := range s.params.layers {
 		to := t.u.layers[l].p

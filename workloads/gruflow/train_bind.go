@@ -5,7 +5,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -66,17 +65,17 @@ func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every,
 // after j, so many levels ago for the backward pass.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
-	return source{arg: sl.x, at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
+	return source{arg: op.From(sl.x, 0), at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
 }
 
 // runningState returns the part of a state [L,B,H] that belongs to layer l.
-func (s *session) runningState(state device.Buffer, l int) loop.View {
-	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
+func (s *session) runningState(state device.Buffer, l int) op.Ref {
+	return op.From(state, l*s.shape.B*s.shape.H)
 }
 
 // beginLaunches returns the launches that copy the state before the first recorded level to the recording.
-func (s *session) beginLaunches(state device.Buffer) []launch {
-	return s.rec.u.beginLaunches(loop.View{Buf: state})
+func (s *session) beginLaunches(state device.Buffer) []op.Call {
+	return s.rec.u.beginLaunches(op.From(state, 0))
 }
 
 // levelDown returns the groups of launches that run level j of the window forward. Between two levels that are recorded
@@ -88,16 +87,16 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 		all = append(all, t.u.forwardGroup(l, slot, x, s.runningState(s.net.h, l)))
 	}
 	n := sh.T * sh.B
-	var before []launch
+	var before []op.Call
 	if slot == 0 {
 		if t.states != nil {
 			all := sh.L * sh.B * sh.H
-			before = append(before, t.u.copyLaunch(source{arg: s.net.h}, t.states[j/t.every], all))
+			before = append(before, t.u.copyLaunch(source{arg: op.From(s.net.h, 0)}, t.states[j/t.every], all))
 		}
 		before = append(before, s.beginLaunches(s.net.h)...)
 	}
-	before = append(before, s.launch(&injectKernel, n, injectCost(n), gruInjectArgs{
-		x: loop.View{Buf: sl.x, At: x.at}, energy: d.energy, n: n, I: sh.I, B: sh.B,
+	before = append(before, s.Bind(&injectKernel, n, injectCost(n), gruInjectArgs{
+		x: op.From(sl.x, x.at), energy: d.energy, n: n, I: sh.I, B: sh.B,
 	}))
 	all[0].once = append(before, all[0].once...)
 
@@ -106,13 +105,13 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	head := top
 	if !s.prec.isNarrow() {
 		state := t.u.statesAt(sh.L-1, slot+1, 0)
-		top, at, layers, head = state.arg, state.at, 1, loop.View{Buf: state.arg.(device.Buffer), At: state.at}
+		top, at, layers, head = state.arg, state.at, 1, op.From(state.arg.Buf, state.at)
 	}
 	flow := group{stage: stFlow, minimum: flowCost(sh)}
 	flow.minimum.BytesWritten += 4 * pathWords * int64(sh.B)
-	flow.once = []launch{s.launch(&flowKernel, sh.B, flow.minimum, gruFlowArgs{
+	flow.once = []op.Call{s.Bind(&flowKernel, sh.B, flow.minimum, gruFlowArgs{
 		proj: d.proj, bias: d.bias, h: head, energy: d.energy, level: d.level, place: d.place, source: d.source,
-		out: d.record, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, n: sh.B, B: sh.B, H: sh.H, L: layers,
+		out: d.record, path: op.From(t.path, j*sh.B*pathWords), n: sh.B, B: sh.B, H: sh.H, L: layers,
 		D: sh.D, keeps: true,
 	})}
 	cleared := sh.L
@@ -123,7 +122,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	if j == t.lastLevel(j) {
 		flow.once = append(flow.once, t.u.endLaunches(slot, s.net.h)...)
 	}
-	metrics := s.metricsOf(top, at, loop.View{Buf: d.metrics, At: j * sh.metrics()}, t.partial)
+	metrics := s.metricsOf(top, at, op.From(d.metrics, j*sh.metrics()))
 	for i := range all {
 		all[i].level = j
 	}
@@ -133,7 +132,7 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 
 // leavingLaunches returns launches that clear the states of carriers that left in an earlier move; the argument ago is
 // the number of moves since then. They clear the first layers, as many as the argument layers.
-func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []launch) {
+func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []op.Call) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
 	}
@@ -188,21 +187,21 @@ func (t *training) close() (err error) {
 func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
-	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), gruLossArgs{
+	g.once = []op.Call{s.Bind(&lossKernel, n, lossCost(sh, t.window), gruLossArgs{
 		metrics: s.flow.metrics, target: t.target, place: s.flow.place, ddose: t.ddose, dplace: t.dplace, de: t.de,
 		losses: t.losses, n: n, D: sh.D, levels: t.window, width: sh.metrics(), fixed: metFixed,
 		kappa: float32(lossKappa),
 	})}
 	for l := range sh.L { // after the last level no cotangent of the states arrives
 		for _, b := range []device.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
-			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), gruFillArgs{
+			g.once = append(g.once, s.Bind(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), gruFillArgs{
 				out: b, n: sh.B * sh.H, value: float32(0),
 			}))
 		}
 	}
 	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
 	// The loss goes next to the metrics, so that one copy reads both.
-	g.after = []launch{t.u.copyLaunch(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
+	g.after = []op.Call{t.u.copyLaunch(source{arg: op.From(t.loss, 0)}, op.From(s.flow.metrics, t.window*sh.metrics()), 1)}
 	more := t.step.Scaled(optim.Cotangent{B: t.ddose, N: sh.D}, optim.Cotangent{B: t.dplace, N: 2 * sh.B})
 	if micro == 0 {
 		more = append(more, t.step.Zeros()...)
@@ -218,20 +217,21 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)
 	add := j < t.window-1 || t.step.Adds(micro)
-	flow := group{stage: stFlowBack, minimum: flowBackCost(sh), take: []scratchRef{t.dh}}
+	dh := s.reserve("the state's cotangent", int64(sh.B)*int64(sh.H))
+	flow := group{stage: stFlowBack, dx: dh, minimum: flowBackCost(sh)}
 	for l := range sh.L {
 		flow.once = append(flow.once, t.u.restoreLaunch(l, slot, ago, s.flow.level))
 	}
-	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), gruFlowBwdArgs{
-		proj: s.flow.proj, path: loop.View{Buf: t.path, At: j * sh.B * pathWords}, level: s.flow.level,
-		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: t.dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
+	flow.once = append(flow.once, s.Bind(&flowBackKernel, sh.B, flowBackCost(sh), gruFlowBwdArgs{
+		proj: s.flow.proj, path: op.From(t.path, j*sh.B*pathWords), level: s.flow.level,
+		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
 	}))
 	all = append(all, flow, s.projectionGrads(slot, add))
-	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: t.dh, first: sh.T - 1, energy: t.de, add: add}
+	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: dh, first: sh.T - 1, energy: t.de, add: add}
 	for l := sh.L - 1; l >= 0; l-- {
 		chain, grads := t.u.layerBackward(l, w)
 		all = append(all, chain, grads)
-		w.dout, w.first = t.u.dx[l%2], 0
+		w.dout, w.first = chain.dx, 0
 	}
 	for i := range all {
 		all[i].level, all[i].add = j, add
@@ -242,23 +242,22 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 // projectionGrads returns the group that sums the gradients of the projection over the carriers of a level.
 func (s *session) projectionGrads(slot int, add bool) group {
 	t, sh := s.train, s.shape
-	u, n := t.u, sh.B*sh.H
+	u, n, scratch := t.u, sh.B*sh.H, t.u.reserveSums()
 	proj, bias := t.projection()
-	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work}}
+	g := group{stage: stGrads, layer: sh.L}
 	b, h := int64(sh.B), int64(sh.H)
 	g.minimum = gpuprof.Cost{Flops: 2*outputs*b*h + outputs*b, BytesRead: 4*outputs*b + s.prec.bytes()*b*h, BytesWritten: 4 * outputs * (h + 1)}
 	state := u.statesAt(sh.L-1, slot+1, 0)
 	state.by = 0
 	right := any(state.movingArg(4))
 	if s.prec.isNarrow() {
-		g.take, g.give = append(g.take, u.wide), append(g.give, u.wide)
-		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
-			in: state.arg, out: u.wide, n: n, precision: int(s.prec), inAt: state.at,
+		g.once = append(g.once, s.Bind(&widenKernel, n, widenCost(n, s.prec), gruWidenArgs{
+			in: state.arg, out: scratch.wide, n: n, precision: int(s.prec), inAt: state.at,
 		}))
-		right = u.wide
+		right = scratch.wide
 	}
-	u.addSums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
-	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), gruBiasArgs{
+	u.addSums(&g, scratch, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
+	g.once = append(g.once, s.Bind(&biasKernel, outputs, biasCost(sh.B, outputs), gruBiasArgs{
 		g: t.dp, db: bias, n: outputs, rows: sh.B, add: add,
 	}))
 	return g

@@ -2,7 +2,6 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -34,10 +33,8 @@ type unroll struct {
 	layers []unrolled
 	zeros  device.Buffer            // zero biases for the backward products
 	tables map[[2]int]device.Buffer // for op.Outer, by the gradient's shape
-	// Scratch memory: gates of the forward and backward pass, rounded operands of both, a float32 operand of the
-	// gradients, and the cotangents of two layers' inputs.
-	gx, gh, ghAll, rounded, state, wide, partial, work scratchRef
-	dx                                                 [2]scratchRef
+	// Sizes of op.Outer's scratch memory, in four-byte words: of the largest gradient.
+	partialWords, workWords int64
 }
 
 // unrolled is one layer: parameters (p) and gradients (g) in PyTorch's shapes, weights in the format of the backward
@@ -55,12 +52,6 @@ type unrolled struct {
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
-}
-
-// roundsFirst reports whether a kernel rounds operands before the products; the vendor's products round to tf32
-// themselves.
-func (u *unroll) roundsFirst() bool {
-	return u.net.prec.isNarrow() || u.net.prec == tf32 && !u.net.vendor
 }
 
 func (u *unroll) requests() (list []request) {
@@ -113,7 +104,7 @@ func tableWords(kind string, shapes ...[2]int) (n int64) {
 	return n
 }
 
-// open allocates the device memory, and reserves the scratch memory.
+// open allocates the device memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
 	allocateAll(mem, u.requests())
@@ -121,32 +112,21 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 		mem.Err = op.Send(mem.Dev, u.net.stream, u.zeros, make([]float32, max(s.I, s.H)))
 	}
 	kind := mem.Dev.Info().Kind
-	rows := s.T * s.B
-	var partial, work int64
 	for _, m := range shapes {
-		o := op.Outer{Rows: rows, M: m[0], K: m[1]}
+		o := op.Outer{Rows: s.T * s.B, M: m[0], K: m[1]}
 		u.tables[m] = mem.Upload(u.net.stream, "tiles", floatView(o.Table(kind)))
-		partial, work = max(partial, o.Partial()), max(work, o.Work(kind))
+		u.partialWords, u.workWords = max(u.partialWords, o.Partial()), max(u.workWords, o.Work(kind))
 	}
 	for l := range u.layers {
 		b := &u.layers[l]
 		u.net.layers[l].bi, u.net.layers[l].bh = b.p.bi, b.p.bh
 	}
-	u.openDown()
-	n, g, width := int64(rows), int64(s.gates()), int64(max(s.I, s.H))
-	u.ghAll = u.net.reserve("state gates", n*g)
-	u.wide = u.net.reserve("widened operand", n*width)
-	u.partial, u.work = u.net.reserve("partial sums", partial), u.net.reserve("turned operand", work)
-	for i := range u.dx {
-		u.dx[i] = u.net.reserve("the input's cotangent", n*int64(s.H))
-	}
 }
 
-func (u *unroll) openDown() {
-	s, p := u.net.s, u.net.prec
-	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
-	u.gx, u.gh = u.net.reserve("input gates", n*g), u.net.reserve("state gates", int64(s.B)*g)
-	u.rounded, u.state = u.net.reserve("rounded operand", p.words(n*max(width, g))), u.net.reserve("rounded state", p.words(int64(s.B)*int64(s.H)))
+// roundedWords returns the four-byte words of the largest operand that a kernel rounds before a product.
+func (u *unroll) roundedWords() int64 {
+	s := u.net.s
+	return u.net.prec.words(int64(s.T) * int64(s.B) * int64(max(s.I, s.gates())))
 }
 
 // scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
@@ -167,7 +147,7 @@ func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
 
 // weightsBackward returns a layer's weights in the format of the backward products.
 func (u *unroll) weightsBackward(l int) layerBuffers {
-	if u.roundsFirst() {
+	if u.net.roundsFirst() {
 		return u.layers[l].back
 	}
 	return u.layers[l].p
@@ -182,12 +162,12 @@ func (u *unroll) weightGroup(l int) (gr group) {
 		k                     int
 	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.inputWidth(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
-		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), gruTurnArgs{
+		gr.once = append(gr.once, u.net.Bind(&turnKernel, n, turnCost(n, p), gruTurnArgs{
 			p: m.from, out: m.turned, n: n, rows: s.gates(), K: m.k, precision: int(p),
 		}))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))
-		if u.roundsFirst() {
-			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
+		if u.net.roundsFirst() {
+			gr.once = append(gr.once, u.net.round(source{arg: op.From(m.from, 0)}, m.rounded, n))
 			gr.minimum.BytesWritten += p.bytes() * int64(n)
 		}
 	}
@@ -198,13 +178,13 @@ func (u *unroll) weightGroup(l int) (gr group) {
 // last time step.
 func (u *unroll) statesAt(l, slot, t int) source {
 	n := u.net.s.B * u.net.s.H
-	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
+	return source{arg: op.From(u.layers[l].states, 0), at: (slot*u.net.s.T + t) * n, by: n}
 }
 
 // gatesKept returns a layer's gates recorded in a slot, from time step t on.
-func (u *unroll) gatesKept(l, slot, t int) moving {
+func (u *unroll) gatesKept(l, slot, t int) op.Ref {
 	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
-	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
+	return op.Ref{Buf: u.layers[l].kept, At: n * int64(slot*u.net.s.T+t), By: n}
 }
 
 // inputAt returns the input [T,B,K] of a layer at the level that a slot records: x, or the states of the preceding
@@ -220,33 +200,17 @@ func (u *unroll) inputAt(l, slot int, x source) (in source, wide bool) {
 
 // forwardGroup returns the launches of a layer's forward pass through the level that a slot records. h is the layer's
 // state in float32, which 16-bit precisions need.
-func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
+func (u *unroll) forwardGroup(l, slot int, x source, h op.Ref) (gr group) {
 	g, s, b := u.net, u.net.s, u.net.layers[l]
 	rows, cells := s.T*s.B, s.B*s.H
-	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{u.gx, u.gh}, give: []scratchRef{u.gx, u.gh}, minimum: g.layerMinimum(l)}
+	gr = group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
 	gr.minimum.BytesWritten += 5 * g.prec.bytes() * int64(rows) * int64(s.H)
 	in, wide := u.inputAt(l, slot, x)
-	state := u.statesAt(l, slot, 0)
-	if u.roundsFirst() && wide {
-		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
-		gr.once = append(gr.once, g.round(in, u.rounded, rows*s.inputWidth(l)))
-		in = source{arg: u.rounded}
-	}
-	if u.roundsFirst() && !g.prec.isNarrow() {
-		gr.take, gr.give = append(gr.take, u.state), append(gr.give, u.state)
-		gr.each = append(gr.each, g.round(state, u.state, cells))
-		state = source{arg: u.state}
-	}
-	gr.once = append(gr.once, g.bindGemm(in, b.wi, b.bi, u.gx, rows, s.inputWidth(l), s.gates(), g.prec))
-	gr.each = append(gr.each, g.bindGemm(state, b.wh, b.bh, u.gh, s.B, s.H, s.gates(), g.prec))
-	biases := 0
-	if g.vendor {
-		biases = 2 * s.gates()
-	}
-	at := u.statesAt(l, slot, 0)
-	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), gruKeepArgs{
-		gx: moving{u.gx, 0, 4 * int64(s.B*s.gates())}, gh: u.gh, bx: b.bi, bh: b.bh, h: h,
-		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: walking{at.at, at.by},
+	at, rounds := u.statesAt(l, slot, 0), g.roundsFirst()
+	gx, gh := g.bindProducts(&gr, l, in, at, u.roundedWords(), rounds && wide, rounds && !g.prec.isNarrow())
+	gr.each = append(gr.each, g.Bind(&keepKernel, cells, keepCost(cells, g.biasReads(), g.prec), gruKeepArgs{
+		gx: source{arg: gx, by: s.B * s.gates()}.movingArg(4), gh: gh, bx: b.bi, bh: b.bh, h: h,
+		states: u.layers[l].states, kept: u.gatesKept(l, slot, 0), n: cells, H: s.H, at: at.offset(),
 		precision: int(g.prec), biased: g.vendor,
 	}))
 	return gr
@@ -254,17 +218,17 @@ func (u *unroll) forwardGroup(l, slot int, x source, h loop.View) (gr group) {
 
 // leaveLaunch returns a launch that clears a layer's state after the level recorded in a slot, for the carriers that
 // left in an earlier move; the argument ago is the number of moves since then.
-func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h loop.View) launch {
+func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h op.Ref) op.Call {
 	s := u.net.s
-	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
+	return u.net.Bind(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{
 		states: u.layers[l].states, h: h, level: level, n: s.B * s.H, H: s.H, at: u.statesAt(l, slot+1, 0).at,
 		precision: int(u.net.prec), depth: s.D, ago: ago,
 	})
 }
 
-func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
+func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) op.Call {
 	s := u.net.s
-	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
+	return u.net.Bind(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), gruRestoreArgs{
 		states: u.layers[l].states, kept: u.gatesKept(l, slot, s.T-1), level: level, n: s.B * s.H, H: s.H,
 		at: u.statesAt(l, slot+1, 0).at, precision: int(u.net.prec), depth: s.D, ago: ago,
 	})
@@ -272,10 +236,10 @@ func (u *unroll) restoreLaunch(l, slot, ago int, level device.Buffer) launch {
 
 // beginLaunches returns launches that copy the state h [L,B,H] to the start of the first slot. In a 16-bit precision
 // they round it.
-func (u *unroll) beginLaunches(h loop.View) (all []launch) {
+func (u *unroll) beginLaunches(h op.Ref) (all []op.Call) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
-		from := source{arg: loop.View{Buf: h.Buf, At: h.At + l*n}}
+		from := source{arg: h, at: l * n}
 		if u.net.prec.isNarrow() {
 			all = append(all, u.net.round(from, u.layers[l].states, n))
 			continue
@@ -287,20 +251,20 @@ func (u *unroll) beginLaunches(h loop.View) (all []launch) {
 
 // endLaunches returns launches that copy the layers' hidden states after the level recorded in the given slot to h
 // [L,B,H]. In a 16-bit precision there are none, because h already holds them.
-func (u *unroll) endLaunches(slot int, h device.Buffer) (all []launch) {
+func (u *unroll) endLaunches(slot int, h device.Buffer) (all []op.Call) {
 	n := u.net.s.B * u.net.s.H
 	for l := range u.layers {
 		if !u.net.prec.isNarrow() {
 			from := u.statesAt(l, slot+1, 0)
 			from.by = 0
-			all = append(all, u.copyLaunch(from, moving{h, 4 * int64(l*n), 0}, n))
+			all = append(all, u.copyLaunch(from, op.From(h, l*n), n))
 		}
 	}
 	return all
 }
 
-func (u *unroll) copyLaunch(from source, to any, n int) launch {
-	return u.net.launch(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
-		in: from.arg, out: to, n: n, precision: int(fp32), inAt: walking{from.at, 0},
+func (u *unroll) copyLaunch(from source, to any, n int) op.Call {
+	return u.net.Bind(&roundKernel, n, roundCost(n, fp32), gruRoundArgs{
+		in: from.arg, out: to, n: n, precision: int(fp32), inAt: from.at,
 	})
 }

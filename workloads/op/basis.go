@@ -75,7 +75,7 @@ func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Boun
 	// The kernel computes in fp64 on host and GPU.
 	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
 	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, basisArgs{
-		vec: vec, b: b, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		vec: vec, b: b, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
 		cutoff: float32(s.Cutoff),
 	})
 	return k.finishBinding()

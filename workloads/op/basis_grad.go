@@ -35,7 +35,7 @@ func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap
 	flops := s.gradFlops()
 	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, basisGradArgs{
-		vec: vec, db: db, g: slope, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		vec: vec, db: db, g: slope, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
 		cutoff: float32(s.Cutoff),
 	})
 	return k.finishBinding()

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
@@ -120,65 +121,22 @@ func copyTo(dev device.Device, dst device.Buffer, v []byte) (err error) {
 	return s.Sync()
 }
 
-// itemCount and edgeCount are placeholders in a launch's arguments: SetEdges replaces them by the numbers of items and
-// edges.
-type (
-	itemCount struct{}
-	edgeCount struct{}
-)
-
-// addLaunch appends a launch of kern. The fields of args hold Buffers for parameters of type Ref, ints or the
-// placeholders itemCount and edgeCount for Num, and float32 for Real.
+// addLaunch appends a launch of kern; see Binder.Bind for args.
 func (k *binder) addLaunch(kern *device.Kernel, it items, cost rate, args any) {
 	if k.err != nil {
 		return
 	}
-	list, err := kern.List(args)
-	if err != nil {
-		k.err = fmt.Errorf("binding %s: %w", k.b.name, err)
-		return
-	}
-	fn, err := k.dev.Load(kern)
-	if err != nil {
-		k.err = fmt.Errorf("binding %s: %w", k.b.name, err)
-		return
-	}
-	l := launch{fn: fn, kernel: kern.Name, items: it, nArg: -1, edgeArg: -1, cost: cost}
-	sig := make([]byte, len(list))
-	for i, arg := range list {
-		switch v := arg.(type) {
-		case device.Buffer:
-			l.args.SetBuf(i, v)
-			sig[i] = 'b'
-		case int:
-			if v > math.MaxInt32 || v < math.MinInt32 {
-				k.failUsage("use a smaller batch", "argument %s of kernel %s, %d, does not fit 32 bits", kern.ParamName(i), kern.Name, v)
-				return
-			}
-			l.args.SetInt(i, v)
-			sig[i] = 'i'
-		case float32:
-			l.args.SetF32(i, v)
-			sig[i] = 'f'
-		case itemCount:
-			l.nArg = i
-			sig[i] = 'i'
-		case edgeCount:
-			l.edgeArg = i
-			sig[i] = 'i'
-		default:
-			sig[i] = '?'
-		}
-	}
-	if string(sig) != kern.Sig {
-		k.fail("loading kernel "+kern.Name, gpuprof.Errorf(gpuprof.ErrDevice, "its signature is %q but the arguments are %q", kern.Sig, sig).WithFix("report it as a defect in the operation"))
+	b := Binder{Dev: k.dev}
+	call := b.Bind(kern, 0, gpuprof.Cost{}, args)
+	if b.Err != nil {
+		k.err = fmt.Errorf("binding %s: %w", k.b.name, b.Err)
 		return
 	}
 	if it.countFor(k.b.capacity) > math.MaxInt32 {
 		k.failUsage("use a smaller batch", "kernel %s would have %d items, more than 32 bits hold", kern.Name, it.countFor(k.b.capacity))
 		return
 	}
-	k.b.launches = append(k.b.launches, l)
+	k.b.launches = append(k.b.launches, launch{Call: call, items: it, cost: cost})
 }
 
 // finishBinding returns the Bound. If binding failed, it frees the Bound's memory and returns the error.
@@ -188,8 +146,9 @@ func (k *binder) finishBinding() (*Bound, error) {
 		_ = k.b.Close()
 		return nil, k.err
 	}
-	for _, l := range k.b.launches {
-		k.b.overEdges = k.b.overEdges || l.items.perEdge != 0 || l.edgeArg >= 0
+	for i := range k.b.launches {
+		l := &k.b.launches[i]
+		k.b.overEdges = k.b.overEdges || l.items.perEdge != 0 || slices.ContainsFunc(l.nums, func(n lateNum) bool { return n.Count == Batch })
 	}
 	k.b.setEdges(k.b.capacity)
 	return k.b, nil

@@ -29,14 +29,9 @@ func (it items) countFor(edges int) int {
 }
 
 type launch struct {
-	fn      device.Func
-	kernel  string
-	items   items
-	n       int
-	nArg    int // index of the argument that holds n, the number of items; -1 for none
-	edgeArg int // index of the argument that holds the number of edges, -1 for none
-	args    device.Args
-	cost    rate
+	Call
+	items items
+	cost  rate
 }
 
 // Bound is an operation bound to its buffers: the kernel launches of one step. One goroutine at a time may use it.
@@ -68,13 +63,8 @@ func (b *Bound) setEdges(e int) {
 	}
 	for i := range b.launches {
 		l := &b.launches[i]
-		l.n = l.items.countFor(e)
-		if l.nArg >= 0 {
-			l.args.SetInt(l.nArg, l.n)
-		}
-		if l.edgeArg >= 0 {
-			l.args.SetInt(l.edgeArg, e)
-		}
+		l.N = l.items.countFor(e)
+		(*Binder)(nil).Set(&l.Call, 0, e)
 	}
 }
 
@@ -88,10 +78,10 @@ func (b *Bound) Enqueue(s device.Stream) error {
 	}
 	for i := range b.launches {
 		l := &b.launches[i]
-		if l.n == 0 {
+		if l.N == 0 {
 			continue
 		}
-		if err := s.Launch(l.fn, l.n, &l.args); err != nil {
+		if err := s.Launch(l.Func, l.N, &l.Args); err != nil {
 			return err
 		}
 	}
@@ -103,12 +93,12 @@ func (b *Bound) Parts() []gpuprof.Part {
 	parts := make([]gpuprof.Part, 0, len(b.launches))
 	for i := range b.launches {
 		l := &b.launches[i]
-		if l.n == 0 {
+		if l.N == 0 {
 			continue
 		}
 		cost := l.cost.costFor(b.edges)
 		cost.Launches = 1
-		parts = append(parts, gpuprof.Part{Kernel: l.kernel, Cost: cost})
+		parts = append(parts, gpuprof.Part{Kernel: l.Kernel, Cost: cost})
 	}
 	return parts
 }

@@ -61,7 +61,7 @@ func (c *gradient) launches(t testing.TB, want ...string) {
 	t.Helper()
 	var got []string
 	for _, l := range c.b.launches {
-		got = append(got, l.kernel)
+		got = append(got, l.Kernel)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the launches are %v, expected %v", got, want)

@@ -59,6 +59,6 @@ func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 func (k *binder) addFill(out device.Buffer, fixed, perEdge int, value float32) {
 	k.addLaunch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
 		rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}, fillArgs{
-			out: out, count: itemCount{}, value: value,
+			out: out, count: itemCount, value: value,
 		})
 }

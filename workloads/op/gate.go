@@ -194,7 +194,7 @@ func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, e
 	k.b.minimum = rate{fixed: moveCost(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
 	columns := k.uploadInts(runs.columnTable(g.OutDim()))
 	k.addLaunch(&gateKernel, items{fixed: rows}, k.b.minimum, gateArgs{
-		x: x, out: out, table: table, constants: constants, columns: columns, count: itemCount{}, inDim: g.InDim(),
+		x: x, out: out, table: table, constants: constants, columns: columns, count: itemCount, inDim: g.InDim(),
 		outDim: g.OutDim(), runs: len(runs.constants),
 	})
 	return k.finishBinding()

@@ -30,7 +30,7 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
 	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), rows*(in+out), rows*in)}
 	k.addLaunch(&gateGradKernel, items{fixed: rows}, k.b.minimum, gateGradArgs{
-		x: x, dout: dout, dx: dx, table: table, constants: constants, count: itemCount{}, inDim: in, outDim: out,
+		x: x, dout: dout, dx: dx, table: table, constants: constants, count: itemCount, inDim: in, outDim: out,
 		runs: len(runs.constants),
 	})
 	return k.finishBinding()

@@ -166,7 +166,7 @@ func (k *binder) addGemm(g Gemm, a, b, out device.Buffer) rate {
 	} else {
 		kernel, work := k.gemmShape(g)
 		k.addLaunch(kernel, work, cost, gemmArgs{
-			a: a, b: b, out: out, rows: edgeCount{}, K: g.K, N: g.N, act: act.id, scale: g.Scale, c: float32(c),
+			a: a, b: b, out: out, rows: edgeCount, K: g.K, N: g.N, act: act.id, scale: g.Scale, c: float32(c),
 		})
 	}
 	g.N -= g.Padding
@@ -230,7 +230,7 @@ func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c f
 	k.addVendorProduct(g, p, a, b, out, vendor)
 	if act.id != actNone {
 		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: moveCost(g.N*(act.flops+1), g.N, g.N)}, actInplaceArgs{
-			x: out, count: itemCount{}, act: act.id, c: c,
+			x: out, count: itemCount, act: act.id, c: c,
 		})
 	}
 }

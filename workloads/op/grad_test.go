@@ -71,13 +71,13 @@ func TestPointwise(t *testing.T) {
 			g := l.floats(d)
 			k := newBinder(l.dev, "test", n)
 			k.addLaunch(&actApplyKernel, items{perEdge: 1}, rate{}, actApplyArgs{
-				x: l.floats(x), out: out, count: itemCount{}, act: act.id, c: float32(act.exact),
+				x: l.floats(x), out: out, count: itemCount, act: act.id, c: float32(act.exact),
 			})
 			k.addLaunch(&actGradKernel, items{perEdge: 1}, rate{}, actGradArgs{
-				x: l.floats(x), d: g, count: itemCount{}, act: act.id, c: float32(act.exact),
+				x: l.floats(x), d: g, count: itemCount, act: act.id, c: float32(act.exact),
 			})
 			k.addLaunch(&addKernel, items{perEdge: 1}, rate{}, addArgs{
-				x: l.floats(x), out: out, count: itemCount{},
+				x: l.floats(x), out: out, count: itemCount,
 			})
 			l.run(l.must(k.finishBinding()))
 			value, slope := make([]float64, n), make([]float64, n)

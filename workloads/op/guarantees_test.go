@@ -69,8 +69,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		}
 		for i := range b.launches {
 			l := &b.launches[i]
-			if n := testing.AllocsPerRun(20, func() { l.fn.Kernel().Host(&l.args, 0, l.n) }); n != 0 {
-				t.Errorf("%s: kernel %s allocates %g times", name, l.kernel, n)
+			if n := testing.AllocsPerRun(20, func() { l.Func.Kernel().Host(&l.Args, 0, l.N) }); n != 0 {
+				t.Errorf("%s: kernel %s allocates %g times", name, l.Kernel, n)
 			}
 		}
 	}

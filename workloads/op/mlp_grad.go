@@ -35,7 +35,7 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	k.checkBuffer("h", h, int64(edgeCap)*int64(m.Hidden))
 	apply := rate{perEdge: moveCost(m.Hidden*(act.flops+1), m.Hidden, m.Hidden)}
 	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, actApplyArgs{
-		x: a, out: h, count: itemCount{}, act: act.id, c: float32(c),
+		x: a, out: h, count: itemCount, act: act.id, c: float32(c),
 	})
 	apply.perEdge.BytesRead = 0 // a fused implementation still has a in registers
 	k.checkPositive("Out", m.Out)
@@ -92,7 +92,7 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
 	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
 	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, actGradArgs{
-		x: b.A, d: b.DA, count: itemCount{}, act: act.id, c: float32(c),
+		x: b.A, d: b.DA, count: itemCount, act: act.id, c: float32(c),
 	})
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is still in registers
 	if b.DB == nil {
@@ -109,7 +109,7 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	last.perEdge.BytesRead = 0 // da is still in registers, too
 	if g.Add {
 		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
-			x: db, out: b.DB, count: itemCount{},
+			x: db, out: b.DB, count: itemCount,
 		})
 		last.perEdge = last.perEdge.Add(moveCost(m.In, m.In, 0))
 	}

@@ -83,7 +83,7 @@ func (k *binder) packRight(p packing, b device.Buffer, inner, n int) device.Buff
 	out := k.allocateScratch(p.wordCount(int64(n)))
 	cost := gpuprof.Cost{BytesRead: int64(inner*n) * floatBytes, BytesWritten: int64(p.productDepth()*n) * p.bytes}
 	k.addLaunch(&packRightKernel, items{fixed: p.inner * n}, rate{fixed: cost}, packRightArgs{
-		x: b, out: out, filled: inner * n, count: itemCount{}, form: p.form,
+		x: b, out: out, filled: inner * n, count: itemCount, form: p.form,
 	})
 	return out
 }

@@ -39,7 +39,7 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	out := k.allocateScratch(int64(n))
 	rows := k.uploadInts(table)
 	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, flipArgs{
-		src: src, out: out, table: rows, count: itemCount{},
+		src: src, out: out, table: rows, count: itemCount,
 	})
 	return out
 }

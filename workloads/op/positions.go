@@ -40,7 +40,7 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 	k.b.minimum = rate{fixed: moveCost(0, p.Rows+p.Atoms+3, 3*p.Points), perEdge: moveCost(6, 3+1, 0).In("fp64", 6)}
 	k.addLaunch(&positionsKernel, items{fixed: p.Points}, rate{fixed: k.b.minimum.fixed, perEdge: moveCost(6, 6+1, 0).In("fp64", 6)},
 		positionsArgs{
-			f: b.F, rowptr: b.RowPtr, colptr: b.ColPtr, perm: b.Perm, out: b.Out, count: itemCount{}, atoms: p.Atoms,
+			f: b.F, rowptr: b.RowPtr, colptr: b.ColPtr, perm: b.Perm, out: b.Out, count: itemCount, atoms: p.Atoms,
 			rows: p.Rows,
 		})
 	b2, err := k.finishBinding()

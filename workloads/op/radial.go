@@ -107,7 +107,7 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	kernel := radialKernel
 	kernel.SharedBytes = shared
 	k.addLaunch(&kernel, items{perEdge: 1}, cost, radialArgs{
-		vec: vec, w1: w1, h: h, count: itemCount{}, functions: s.N, kind: kind, envelope: envelope,
+		vec: vec, w1: w1, h: h, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
 		cutoff: float32(s.Cutoff), hidden: m.Hidden, inner: p.inner, form: p.form, scale: first.Scale, c: float32(c),
 	})
 	return cost

@@ -47,7 +47,7 @@ func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bo
 	}
 	k.b.minimum = rate{fixed: moveCost(2*rows*r.Count, read, rows)}
 	k.addLaunch(&readoutKernel, items{fixed: rows}, k.b.minimum, readoutArgs{
-		x: x, a: a, rho: rho, count: itemCount{}, width: r.Width, first: r.First, factors: r.Count, add: add,
+		x: x, a: a, rho: rho, count: itemCount, width: r.Width, first: r.First, factors: r.Count, add: add,
 	})
 	return k.finishBinding()
 }
@@ -61,7 +61,7 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 	k.checkBuffer("dx", dx, int64(rows)*int64(r.Width))
 	k.b.minimum = rate{fixed: moveCost(rows*r.Count, rows+r.Count, rows*r.Width)}
 	k.addLaunch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, readoutGradArgs{
-		drho: drho, a: a, dx: dx, count: itemCount{}, width: r.Width, first: r.First, factors: r.Count,
+		drho: drho, a: a, dx: dx, count: itemCount, width: r.Width, first: r.First, factors: r.Count,
 	})
 	return k.finishBinding()
 }
@@ -84,7 +84,7 @@ func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer)
 	}
 	k.b.minimum = rate{fixed: moveCost(5*r.Rows, 2*r.Rows, 2*r.Rows)}
 	k.addLaunch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, residualArgs{
-		rho: rho, target: target, drho: drho, loss: loss, count: itemCount{}, scale: 1 / float32(max(r.Rows, 1)),
+		rho: rho, target: target, drho: drho, loss: loss, count: itemCount, scale: 1 / float32(max(r.Rows, 1)),
 	})
 	return k.finishBinding()
 }
@@ -111,7 +111,7 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 			to = k.allocateScratch(int64(chunks))
 		}
 		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: moveCost(n, n, chunks).In("fp64", int64(n))}, sumArgs{
-			x: x, out: to, count: itemCount{}, values: n,
+			x: x, out: to, count: itemCount, values: n,
 		})
 		if chunks == 1 {
 			return k.finishBinding()

@@ -55,7 +55,7 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	if s.Deterministic {
 		k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
 		k.addLaunch(shapeTeams(&scatterSortedKernel, s.C), items{fixed: rows}, rate{moveCost(0, rows+1, all), moveCost(s.C, s.C, 0)},
-			scatterSortedArgs{src: b.Src, rowptr: b.RowPtr, out: b.Out, count: itemCount{}, c: s.C})
+			scatterSortedArgs{src: b.Src, rowptr: b.RowPtr, out: b.Out, count: itemCount, c: s.C})
 	} else {
 		k.checkBuffer("dst", b.Dst, int64(k.b.capacity))
 		k.addFill(b.Out, all, 0, 0)
@@ -64,14 +64,14 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 			work.per, adds = scatterRun, ceilDiv(s.C, scatterRun)
 		}
 		k.addLaunch(shapeTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: moveCost(s.C, s.C+adds+1, adds)}, scatterAtomicArgs{
-			src: b.Src, dst: b.Dst, out: b.Out, edges: edgeCount{}, c: s.C,
+			src: b.Src, dst: b.Dst, out: b.Out, edges: edgeCount, c: s.C,
 		})
 	}
 	flops := 0
 	if s.Scale != 0 && s.Scale != 1 {
 		flops = all
 		k.addLaunch(&scaleKernel, items{fixed: all}, rate{fixed: moveCost(all, all, all)}, scaleArgs{
-			out: b.Out, count: itemCount{}, factor: s.Scale,
+			out: b.Out, count: itemCount, factor: s.Scale,
 		})
 	}
 	k.b.minimum = rate{fixed: moveCost(flops, 0, all), perEdge: moveCost(s.C, s.C+1, 0)}

@@ -35,7 +35,7 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	kernel := sphKernel
 	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // one row of odd length per edge
 	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, sphArgs{
-		vec: vec, out: y, count: itemCount{}, lmax: s.LMax,
+		vec: vec, out: y, count: itemCount, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }

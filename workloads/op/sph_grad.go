@@ -41,7 +41,7 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	flops := s.gradFlops()
 	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, sphGradArgs{
-		vec: vec, dy: dy, slope: slope, f: f, count: itemCount{}, lmax: s.LMax,
+		vec: vec, dy: dy, slope: slope, f: f, count: itemCount, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }

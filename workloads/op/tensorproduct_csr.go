@@ -63,12 +63,12 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 	}
 	k.addLaunch(plan.shapeKernel(kernel), segments, cost, tpCsrArgs{
 		x: x, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, rowptr: b.RowPtr, out: out, partial: partial, table: table,
-		constants: constants, plan: cut, edges: edgeCount{}, segment: t.segmentLength(),
+		constants: constants, plan: cut, edges: edgeCount, segment: t.segmentLength(),
 	})
 	// The counted cost of the fix-up is only the read of the row index; long or empty rows cost more.
 	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
 		tpCsrFixupArgs{
-			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount{}, outDim: outDim,
+			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount, outDim: outDim,
 			segment: t.segmentLength(),
 		})
 	if t.Layout == MulIr {

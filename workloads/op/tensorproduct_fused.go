@@ -37,6 +37,6 @@ func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers
 	}
 	k.addLaunch(plan.shapeKernel(&tpFusedKernel), work, cost, tpFusedArgs{
 		x: b.X, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, out: b.Out, table: table, constants: constants, plan: cut,
-		edges: edgeCount{}, chunk: fusedChunk,
+		edges: edgeCount, chunk: fusedChunk,
 	})
 }

@@ -243,11 +243,11 @@ func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate
 	segments := items{perEdge: 1, per: segment, times: len(g.plan.Warps)}
 	k.addLaunch(g.shapeKernel(), segments, cost, tpdKernelArgs{
 		x: x, y: b.Y, w: w, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, table: table, constants: constants,
-		what: what, plan: plan, partial: partial, edges: edgeCount{}, segment: segment,
+		what: what, plan: plan, partial: partial, edges: edgeCount, segment: segment,
 	})
 	if what&gradY != 0 {
 		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: moveCost(columns, columns, sh)}, tpGradDyArgs{
-			partial: partial, plan: plan, dy: dy, what: what, columns: columns, sh: sh, count: itemCount{},
+			partial: partial, plan: plan, dy: dy, what: what, columns: columns, sh: sh, count: itemCount,
 		})
 	}
 }

@@ -256,7 +256,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	}
 	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, tpGradArgs{
 		x: x, y: b.Y, w: b.W, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, plan: ints, constants: constants,
-		what: what, count: itemCount{},
+		what: what, count: itemCount,
 	})
 	return own
 }
@@ -286,19 +286,19 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 		work.times = len(g.plan.Warps)
 		k.addLaunch(g.shapeKernel(), work, cost, tpxKernelArgs{
 			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, table: ints,
-			constants: constants, count: itemCount{}, nodes: nodes, plan: k.uploadInts(p.generatedGradXPlan(g)),
+			constants: constants, count: itemCount, nodes: nodes, plan: k.uploadInts(p.generatedGradXPlan(g)),
 		})
 	} else {
 		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, tpGradXArgs{
 			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, plan: ints,
-			constants: constants, count: itemCount{}, nodes: nodes,
+			constants: constants, count: itemCount, nodes: nodes,
 		})
 	}
 	if p.Layout == MulIr { // the last launch, a transpose, adds to dx
 		add, read = 0, 0
 	}
 	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
-		colptr: b.ColPtr, partial: partial, dx: dx, count: itemCount{}, nodes: nodes, width: in, add: add,
+		colptr: b.ColPtr, partial: partial, dx: dx, count: itemCount, nodes: nodes, width: in, add: add,
 	})
 	if p.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)

@@ -135,7 +135,7 @@ func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, s
 		contracted: k.allocateScratch(e * int64(contractedWidth)), mid: k.allocateScratch(e * int64(t.TP.Out.Dim()))}
 	inDim := t.TP.In1.Dim()
 	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: moveCost(0, inDim+1, inDim)}, tpGatherArgs{
-		x: b.X, src: b.Src, out: m.x, count: itemCount{}, dim: inDim,
+		x: b.X, src: b.Src, out: m.x, count: itemCount, dim: inDim,
 	})
 	written := make([]bool, len(t.TP.Out))
 	if t.hasUncovered() {
@@ -194,7 +194,7 @@ func (k *binder) addOuter(t TensorProduct, key pairKey, m unfusedMemory, y devic
 	n := t.pairCount(key) * a.Ir.Dim() * b.Ir.Dim()
 	k.addLaunch(&outerKernel, items{perEdge: 1}, rate{perEdge: moveCost(n, a.Dim()+b.Dim(), n)},
 		tpOuterArgs{
-			x: m.x, y: y, out: m.outer, count: itemCount{}, inDim: t.TP.In1.Dim(), shDim: t.TP.In2.Dim(),
+			x: m.x, y: y, out: m.outer, count: itemCount, inDim: t.TP.In1.Dim(), shDim: t.TP.In2.Dim(),
 			xAt: t.TP.In1.Offsets()[key.in1], yAt: t.TP.In2.Offsets()[key.in2], m1: a.Mul, m2: b.Mul, d1: a.Ir.Dim(),
 			d2: b.Ir.Dim(), xu: xu, xi: xi, yv: yv, yj: yj, same: same,
 		})
@@ -210,7 +210,7 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 	first, count := m.terms.start[p], m.terms.start[p+1]-m.terms.start[p]
 	k.addLaunch(&contractKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*count, n*d12, n*d3)},
 		tpContractArgs{
-			outer: m.outer, out: m.contracted, terms: m.ints, values: m.constants, count: itemCount{}, pairs: n,
+			outer: m.outer, out: m.contracted, terms: m.ints, values: m.constants, count: itemCount, pairs: n,
 			d12: d12, d3: d3, first: first, number: count,
 		})
 
@@ -229,7 +229,7 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 	columns, stride := t.Columns()
 	k.addLaunch(&weightKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
 		tpWeightArgs{
-			z: m.contracted, w: w, mid: m.mid, count: itemCount{}, numel: stride, wAt: columns[p],
+			z: m.contracted, w: w, mid: m.mid, count: itemCount, numel: stride, wAt: columns[p],
 			outDim: t.TP.Out.Dim(), oAt: t.TP.Out.Offsets()[ins.Out], m1: a.Mul, m2: b.Mul, mo: o.Mul, d3: d3,
 			mode: modeNumber[ins.Mode], ou: ou, ok: ok, add: addFlag,
 		})

@@ -42,7 +42,7 @@ func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
 	}
 	table := k.uploadInts(t.blockTable())
 	k.addLaunch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, transposeArgs{
-		x: x, out: out, table: table, count: itemCount{}, dim: dim, blocks: len(t.Irreps), add: add,
+		x: x, out: out, table: table, count: itemCount, dim: dim, blocks: len(t.Irreps), add: add,
 	})
 }
 

@@ -114,7 +114,7 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 			if rows >= 0 {
 				all, cost = items{fixed: rows * side.width}, rate{fixed: moveCost(0, rows*side.width, rows*side.width)}
 			}
-			k.addLaunch(&roundKernel, all, cost, roundInplaceArgs{x: side.buf, count: itemCount{}, mode: mode})
+			k.addLaunch(&roundKernel, all, cost, roundInplaceArgs{x: side.buf, count: itemCount, mode: mode})
 		}
 	}
 	tiles := o.tileTable(k.isTiled())
@@ -125,7 +125,7 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	work := k.allocateScratch(o.workWords(capacity, across, k.isTiled()))
 	per.times = max(across, 1)
 	least := rate{perEdge: moveCost(o.rowFlops(), o.a+o.b, 0)}
-	count := any(edgeCount{})
+	count := any(edgeCount)
 	if rows >= 0 {
 		least, count = rate{fixed: moveCost(rows*o.rowFlops(), rows*(o.a+o.b), 0)}, rows
 	}
@@ -140,7 +140,7 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 		add = 1
 	}
 	k.addLaunch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sumCost(capacity)}, weightSumArgs{
-		partial: partial, out: w, count: itemCount{}, rows: count, add: add,
+		partial: partial, out: w, count: itemCount, rows: count, add: add,
 	})
 	least.fixed = least.fixed.Add(moveCost(0, 0, o.w))
 	return least

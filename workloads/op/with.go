@@ -18,7 +18,7 @@ func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	c.owned = nil
 	c.launches = append([]launch(nil), b.launches...)
 	for i := range c.launches {
-		args := &c.launches[i].args
+		args := &c.launches[i].Args
 		for j := range args {
 			if to, ok := swap[args[j].Buf]; ok && to != nil {
 				args.SetBuf(j, to)

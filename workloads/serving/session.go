@@ -26,7 +26,7 @@ type session struct {
 	main    device.Stream // copies, and the network with streams=shared
 	compute device.Stream // for the network; nil with streams=new
 	pace    loop.Pace     // waits of the knobs async_copy, item_reads and sync
-	graphs  graphs
+	graphs  loop.Graphs
 	first   time.Duration // latency of the first request, in a batch of one
 
 	sizes   []int // batch sizes that may run with pad=on or split=best
@@ -137,6 +137,20 @@ func (s *session) allocate(ctx context.Context) error {
 	return nil
 }
 
+// captureGraphs captures the network for each slot and batch size.
+func (s *session) captureGraphs(ctx context.Context) error {
+	on := s.compute
+	if on == nil { // streams=new: a graph runs on any stream
+		on = s.main
+	}
+	for k := range s.slots {
+		for _, size := range s.sizes {
+			s.graphs.Capture(ctx, s.dev, on, loop.GraphKey{Slot: k, Count: size}, func() error { return s.net.run(on, k, size, 0, loop.Silent{}) })
+		}
+	}
+	return s.graphs.Err
+}
+
 // firstRequest answers the first request in a batch of one and records its latency. With warm=off nothing has run
 // before. The latency then includes the time for loading kernels, which was measured when the network was opened.
 func (s *session) firstRequest(ctx context.Context) error {
@@ -223,8 +237,8 @@ func (s *session) Work() (float64, string) { return float64(s.batch), "requests"
 // Input implements workloads.Session.
 func (s *session) Input() map[string]any {
 	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images, "first_request_s": s.first.Seconds()}
-	if s.graphs.made > 0 {
-		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
+	if n := len(s.graphs.Of); n > 0 {
+		in["graphs"], in["graph_setup_s"] = n, s.graphs.Seconds
 	}
 	maps.Copy(in, s.net.facts())
 	if s.k.BestSplit {

@@ -3,6 +3,7 @@ package serving
 import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
+	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
@@ -43,7 +44,7 @@ func (s *session) describeStages() {
 		all[stPreprocess].MaxSpans = 0
 	}
 	s.describeBatch(all, s.paddedSize(s.batch))
-	if s.graphs.made > 0 {
+	if len(s.graphs.Of) > 0 {
 		all[stForward].MaxSpans = 1
 	}
 	all[stSync].MaxSpans = s.pace.Items
@@ -207,6 +208,15 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 		return err
 	}
 	return s.main.WaitFor(l.ran)
+}
+
+// runNetwork enqueues the network for a batch, as single launches or as the graph of the batch's size: with pad=on no
+// other size occurs.
+func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error {
+	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: l.at, Count: l.requests}, on, s.index[stForward], p); replayed {
+		return err
+	}
+	return s.net.run(on, l.at, l.requests, s.index[stForward], p)
 }
 
 func (s *session) finish(l *slot, p workloads.Probe) error {

@@ -85,7 +85,7 @@ func (k convBench) float32(kernel *device.Kernel, x, w []float32) []float32 {
 		c := k.c
 		return resnetConvArgs{
 			x: n.mem.Upload(s, "x", x), w: n.mem.Upload(s, "w", w), scale: n.mem.Upload(s, "ones", ones), shift: b0, res: b0, out: out,
-			batch: batchCount{}, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: k.flags,
+			batch: batchCount, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: k.flags,
 		}
 	})
 }

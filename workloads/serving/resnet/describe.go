@@ -25,10 +25,10 @@ func (n *Net) Algorithms(batch int) []string {
 	for _, g := range n.groups {
 		for i := range g.launches[0] {
 			l := &g.launches[0][i]
-			if f, ok := l.fn.(interface {
+			if f, ok := l.Func.(interface {
 				Algorithm(n int, a *device.Args) string
 			}); ok && g.Kind == Conv {
-				if name := f.Algorithm(l.items.forBatch(batch), &l.args); name != "" {
+				if name := f.Algorithm(l.items.forBatch(batch), &l.Args); name != "" {
 					out = append(out, g.Name+"="+name)
 				}
 			}

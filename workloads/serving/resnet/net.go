@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -22,7 +21,7 @@ type Net struct {
 	info   device.Info
 	dev    device.Device
 	mem    op.Arena
-	binder loop.Binder
+	binder op.Binder
 	params []layerBuffers
 	slots  []slot
 	groups []group
@@ -74,7 +73,7 @@ func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Ne
 	if err := o.checkMemory(d); err != nil {
 		return nil, err
 	}
-	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*device.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w, found: found}
+	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*device.Kernel{}, mem: op.Arena{Dev: d}, binder: op.Binder{Dev: d}, w: w, found: found}
 	n.uploadParameters(s)
 	n.allocateSlots()
 	if n.mem.Err == nil {

@@ -29,14 +29,10 @@ type rate struct{ fixed, image gpuprof.Cost }
 func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
 
 type launch struct {
-	fn       device.Func
-	kernel   string
-	args     device.Args
-	batchArg int    // index of the argument that holds the batch size; -1 for none
-	items    items  // number of items for a batch
-	strides  [2]int // with field each: bytes by which arguments 1 and 2 advance from image to image
-	each     bool
-	cost     rate
+	op.Call
+	items items // number of items for a batch
+	each  bool  // launch for each image
+	cost  rate
 }
 
 // items gives the number of a launch's items for a batch: fixed + batch*image or, if tile > 0, ceil(batch*image/tile) *
@@ -57,18 +53,10 @@ type planner struct {
 }
 
 // batchCount is a placeholder for the argument that holds the number of images in a batch.
-type batchCount struct{}
+var batchCount = op.Num{Count: op.Batch}
 
 func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
-	l := launch{kernel: k.Name, items: it, batchArg: -1, cost: cost}
-	l.fn = p.n.binder.Bind(k, &l.args, func(i int, arg any) byte {
-		if _, ok := arg.(batchCount); !ok {
-			return 0
-		}
-		l.batchArg = i
-		return 'i'
-	}, args)
-	p.list = append(p.list, l)
+	p.list = append(p.list, launch{Call: p.n.binder.Bind(k, 0, gpuprof.Cost{}, args), items: it, cost: cost})
 	return &p.list[len(p.list)-1]
 }
 
@@ -136,7 +124,7 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	default:
 		product = c.afterIm2col()
 		p.add(&im2colKernel, items{image: c.outSize}, wordCost(0, c.in*c.size*c.size, c.depth()*c.pixels()), resnetIm2colArgs{
-			x: x, cols: p.slot.cols, batch: batchCount{}, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: first.flags,
+			x: x, cols: p.slot.cols, batch: batchCount, in: c.in, channels: c.out, k: c.k, stride: c.stride, size: c.size, outSize: c.outSize, flags: first.flags,
 		})
 		x = p.slot.cols
 		cost.image.BytesRead += 4 * int64(c.depth()*c.pixels()-c.in*c.size*c.size)
@@ -147,7 +135,7 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	}
 	p.add(kernel, p.n.convItems(c), cost, resnetConvArgs{
 		x: x, w: w.weight, scale: first.scale, shift: first.shift, res: first.res, out: out,
-		batch: batchCount{}, in: product.in, channels: product.out, k: product.k, stride: product.stride, size: product.size, outSize: product.outSize, flags: first.flags | precision*flagPrecision,
+		batch: batchCount, in: product.in, channels: product.out, k: product.k, stride: product.stride, size: product.size, outSize: product.outSize, flags: first.flags | precision*flagPrecision,
 	})
 }
 
@@ -180,8 +168,8 @@ func (p *planner) addVendor(c conv, w layerBuffers, first, last epilogue, cols, 
 	if p.n.o.isNHWC(c) {
 		p.add(k, items{image: c.pixels()}, cost, device.ProductArgs{A: cols, B: w.weight, Out: out, K: c.depth(), N: c.out, Scale: float32(1)})
 	} else { // one product per image: out [out,pixels] = w [out,K] cols [K,pixels]
-		l := p.add(k, items{fixed: c.out}, cost, device.ProductArgs{A: w.weight, B: cols, Out: out, K: c.depth(), N: c.pixels(), Scale: float32(1)})
-		l.each, l.strides = true, [2]int{4 * c.depth() * c.pixels(), 4 * c.out * c.pixels()}
+		b, to := op.Ref{Buf: cols, By: 4 * int64(c.depth()*c.pixels())}, op.Ref{Buf: out, By: 4 * int64(c.out*c.pixels())}
+		p.add(k, items{fixed: c.out}, cost, device.ProductArgs{A: w.weight, B: b, Out: to, K: c.depth(), N: c.pixels(), Scale: float32(1)}).each = true
 	}
 	if p.n.o.BN != Apart {
 		p.addNorm(c, last, out)
@@ -295,19 +283,16 @@ func (s Shape) prepareCost() rate {
 }
 
 func (l *launch) enqueue(s device.Stream, batch int) error {
-	if l.batchArg >= 0 {
-		l.args.SetInt(l.batchArg, batch)
+	l.N = l.items.forBatch(batch)
+	times := 1
+	if l.each {
+		times = batch
 	}
-	if !l.each {
-		return s.Launch(l.fn, l.items.forBatch(batch), &l.args)
-	}
-	args := l.args
-	for range batch {
-		if err := s.Launch(l.fn, l.items.fixed, &args); err != nil {
+	for image := range times {
+		(*op.Binder)(nil).Set(&l.Call, image, batch)
+		if err := s.Launch(l.Func, l.N, &l.Args); err != nil {
 			return err
 		}
-		args[1].Bits += uint64(l.strides[0])
-		args[2].Bits += uint64(l.strides[1])
 	}
 	return nil
 }
@@ -324,7 +309,7 @@ func (l *launch) partsOf(batch int) []gpuprof.Part {
 			c = l.cost.forBatch(1)
 		}
 		c.Launches = 1
-		out = append(out, gpuprof.Part{Kernel: l.kernel, Cost: c})
+		out = append(out, gpuprof.Part{Kernel: l.Kernel, Cost: c})
 	}
 	return out
 }

@@ -63,8 +63,7 @@ type session struct {
 	loop.Pace         // streams and waits
 	n             int // numbers per step
 	stages        []gpuprof.Stage
-	fn            device.Func
-	args          device.Args
+	call          op.Call
 	mem           op.Arena
 	in, out, x, y device.Buffer // the first two on the host
 }
@@ -83,9 +82,9 @@ func (w scaleWorkload) Open(_ context.Context, d device.Device, c workloads.Conf
 	if nvrtc, ok := d.(device.KernelCompiler); ok {
 		kernel.PTX, s.mem.Err = nvrtc.Compile(device.CUDASource{Text: scaleCUDA})
 	}
-	b := loop.Binder{Dev: d}
-	s.fn = b.Bind(&kernel, &s.args, func(int, any) byte { return 0 }, scaleArgs{x: s.x, y: s.y, factor: float32(3)})
+	b := op.Binder{Dev: d}
 	cost := gpuprof.Cost{Flops: int64(s.n), BytesRead: 4 * int64(s.n), BytesWritten: 4 * int64(s.n), Launches: 1}
+	s.call = b.Bind(&kernel, s.n, cost, scaleArgs{x: s.x, y: s.y, factor: float32(3)})
 	s.stages[scale].Minimum, s.stages[scale].Parts = cost, []gpuprof.Part{{Kernel: "scale", Cost: cost}}
 	return s, errors.Join(s.mem.Err, b.Err)
 }
@@ -101,7 +100,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	err = errors.Join(err, s.Compute.Copy(s.x, 0, s.in, 0, 4*s.n))
 	p.End(sp)
 	sp = p.Begin(scale, s.Compute)
-	err = errors.Join(err, s.Compute.Launch(s.fn, s.n, &s.args))
+	err = errors.Join(err, s.Compute.Launch(s.call.Func, s.n, &s.call.Args))
 	p.End(sp)
 	sp = p.Begin(d2h, s.Compute)
 	err = errors.Join(err, s.Compute.Copy(s.out, 0, s.y, 0, 4*s.n))

@@ -43,7 +43,7 @@ func TestCheckFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	workloadtest.Closing(t, s)
-	device.View[scaleView](&s.(*session).args).factor.Set(2)
+	device.View[scaleView](&s.(*session).call.Args).factor.Set(2)
 	workloadtest.Fails(t, s, "scale")
 }
 
