@@ -78,6 +78,17 @@ func TestOnePass(t *testing.T) {
 	if f.ClaimNS != 1070*us {
 		t.Errorf("claims %d: %s", f.ClaimNS, f.Title)
 	}
+	// One launch between long work of the host: every sentence names the kernel.
+	s = newScene()
+	s.native = true
+	s.work(4000 * us)
+	s.kernelOn(7, "render(float *)", 3000*us, 10800)
+	s.wait("cudaDeviceSynchronize")
+	s.work(6000 * us)
+	a, _ = analyse(t, s.end().trace())
+	if f := mustFind(t, a, gpuprof.RuleOneKernel); a.Findings[0].Rule != f.Rule || !strings.HasPrefix(a.Bound.Text, "The program is bound by the kernel render: ") {
+		t.Errorf("%s: %s", f.Title, a.Bound.Text)
+	}
 	s = newScene()
 	s.native = true
 	for range 40 {
