@@ -67,7 +67,7 @@ func (r *reader) warnFailedKernel() {
 	for i := range r.t.Host {
 		h := &r.t.Host[i]
 		if cause := kernelErrors()[r.failedWith[h.Name]]; h.Kind == model.API && cause != "" {
-			r.t.Warn("failed-launches", fmt.Sprintf("%s returned the error of a kernel (%d %s): the kernel failed while it ran", r.t.Name(h.Name), r.failedWith[h.Name], cause),
+			r.t.Warn("failed-launches", fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", r.t.Name(h.Name), r.failedWith[h.Name], cause),
 				"run the program under compute-sanitizer, which names the kernel and the line")
 			return
 		}

@@ -191,7 +191,7 @@ func TestFailedLaunches(t *testing.T) {
 	}{
 		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and their kernels did not run"},
 		"an error without a known cause":        {[]string{set("719", launches)}, "1 launch of a kernel returned an error (719), and their kernels did not run"},
-		"a kernel that failed while it ran":     {[]string{set("700", "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaMemsetAsync%')")}, "cudaMemsetAsync returned the error of a kernel (700 cudaErrorIllegalAddress): the kernel failed while it ran"},
+		"a kernel that failed while it ran":     {[]string{set("700", "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaMemsetAsync%')")}, "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
 		"several errors":                        {[]string{set("222", launches), another}, "2 launches of kernels returned an error, and their kernels did not run"},
 	} {
 		t.Run(name, func(t *testing.T) {
