@@ -175,7 +175,7 @@ func (c *ruleInput) hasBackward() (has bool) {
 // A forward pass with a graph keeps at least graphResults of the results of its modules, graphPeak of the peak, and
 // graphBlocks blocks.
 const (
-	graphResults = 0.6
+	graphResults = 0.4
 	graphPeak    = 0.5
 	graphBlocks  = 8
 	// oneStack is the largest share of these blocks from one line. A larger share means collected outputs of many

@@ -79,7 +79,17 @@ func TestGradUnused(t *testing.T) {
 	}{
 		"graph":        {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
 		"graph, twice": {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
-		"no graph":     {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
+		"graph of modules with temporaries": {func(r *memtest.Recorder) {
+			var kept []*pool.Block
+			for k := range 72 {
+				kept = append(kept, r.Alloc(20*mib, calls([]string{"at::native::mm", "at::native::exp"}[k%2])))
+				r.Free(r.Alloc(20*mib, calls("at::native::sub")), calls("c10::TensorImpl::release"))
+			}
+			for _, b := range kept {
+				r.Free(b, frames("/home/u/main.py:main"))
+			}
+		}, true},
+		"no graph": {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
 		"outputs that are collected": {func(r *memtest.Recorder) {
 			var all []*pool.Block
 			for range 20 {
@@ -184,6 +194,26 @@ func TestAttentionTemporary(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		case f != nil && (f.ClaimBytes != 2*c.bytes || !strings.Contains(f.PyTorch, "F.scaled_dot_product_attention(")):
 			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// Memory that was reserved before the recording proves no fragmentation: what was live then is unknown.
+func TestReservedBeforeTheRecording(t *testing.T) {
+	for late, found := range map[bool]bool{false: true, true: false} {
+		r := memtest.New(2, 15)
+		held := r.Alloc(300*mib, frames("/home/u/net.py:build"))
+		large := r.Alloc(200*mib, frames("/home/u/net.py:load"))
+		r.Free(large, frames("/home/u/net.py:load"))
+		next := r.Alloc(280*mib, frames("/home/u/net.py:load"))
+		r.Free(next, frames("/home/u/net.py:load"))
+		r.Free(r.Alloc(mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
+		if late {
+			r.Forget(3)
+		}
+		r.Free(held, frames("/home/u/net.py:drop"))
+		if f := ruleOf(t, r, gpuprof.RuleFragmentation); (f != nil) != found {
+			t.Errorf("recorded late %v: %+v", late, f)
 		}
 	}
 }

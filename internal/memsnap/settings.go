@@ -94,6 +94,9 @@ func findFragmentation(c *ruleInput) (Finding, bool) {
 	if c.PeakReserved == 0 || float64(loss) < least*float64(c.PeakReserved) || set.isExpandable() || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
 		return Finding{}, false
 	}
+	if c.SegmentsRequested == 0 && c.r.Start.Reserved > 0 && len(c.OOMs) == 0 {
+		return Finding{}, false // the requests that the memory was reserved for came before the recording
+	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
 		Evidence: map[string]any{"peak_reserved_bytes": c.PeakReserved, "peak_live_bytes": c.PeakRounded},

@@ -75,7 +75,12 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	}
 	of := partsOf(a)
 	var text string
+	// The first finding names the kernel, however long a program that runs once works on the host before and after it.
+	oneKernel := slices.ContainsFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleOneKernel && f.First })
 	for _, k := range boundKinds(a.Recording != nil && a.Recording.Serving == "decode") {
+		if oneKernel && k.by == "host" {
+			continue
+		}
 		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
 		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
 		var ns int64

@@ -52,6 +52,7 @@ const (
 	CommunicationOnly Kind = "communication only"
 	StartUpOnly       Kind = "start-up only"
 	HostOnly          Kind = "the host alone"
+	DeviceMissing     Kind = "records of the device missing"
 )
 
 // Phase is a part of a recording outside the steady work of the program.
@@ -106,6 +107,8 @@ func (x *Index) countKernels() (kernels, comm int, several bool) {
 func (x *Index) programKind() Kind {
 	kernels, comm, several := x.countKernels()
 	switch {
+	case len(x.T.GPU) == 0 && x.T.Gate.Launches > 0:
+		return DeviceMissing
 	case len(x.T.GPU) == 0:
 		return HostOnly
 	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // other launches prove that everything was recorded

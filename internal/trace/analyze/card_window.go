@@ -69,7 +69,7 @@ func (x *Index) firstLaunch() int32 {
 
 // startUp returns the time in which the program initializes CUDA. It lasts to the first launch if an earlier call
 // takes initCallNS, as only the creation of a context, the loading of modules and the first allocation do, or if the
-// workers of a data loader start. It includes initializing calls after the first launch (lateInit).
+// workers of a data loader start. It includes the time before Nsight Systems hooks into CUDA. It includes initializing calls after the first launch (lateInit).
 func (x *Index) startUp(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -81,7 +81,11 @@ func (x *Index) startUp(first int32) model.Spans {
 			h := &x.T.Host[i]
 			switch {
 			case h.Kind == model.Overhead && strings.Contains(strings.ToLower(x.T.Name(h.Name)), "initialization"):
-				out = append(out, model.Span{Start: h.Start, End: h.End})
+				start := h.Start
+				if first >= 0 && strings.HasPrefix(x.T.Name(h.Name), "CUDA ") {
+					start = x.Span.Start // the program has not called CUDA before
+				}
+				out = append(out, model.Span{Start: start, End: h.End})
 			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCallNS:
 			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
 			case first < 0: // the first launch, which ends start-up, is not recorded

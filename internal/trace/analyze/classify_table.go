@@ -134,7 +134,7 @@ var kernelTable = []nameRule{
 		"convolve", "convolution", "conv1d", "conv2d", "conv3d", "conv_", "_conv", "::conv", "dgrad", "wgrad", "fprop",
 		"winograd", "implicit_gemm", "scudnn", "cudnn_infer", "cudnn_train", "cask_cudnn", "computeoffsetskernel", "nchwtonhwc",
 		"nhwctonchw", "im2col", "col2im", "depthwise", "miopenconv", "igemm_fwd", "igemm_bwd", "igemm_wrw", "first_layer_",
-		"im2d2col", "col2im2d", "bwd_weight", "bwd_data",
+		"im2d2col", "col2im2d", "bwd_weight", "bwd_data", "fft1d_r2c_", "fft1d_c2r_", "fft2d_r2c_", "fft2d_c2r_", "flip_filter",
 	}, none: []string{"convert", "attention"}},
 	{class: GEMMClass, any: []string{
 		"gemm", "cutlass", "xmma", "nvjet", "gemv", "splitk", "cijk_", "matmul", "bmm", "dot_kernel", "dot_1rows", "ampere_",

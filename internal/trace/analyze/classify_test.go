@@ -23,6 +23,8 @@ func TestKernelNames(t *testing.T) {
 		{"_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3INS_28GridwiseGemm", model.Conv},
 		{"igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64", model.Conv},
 		{"Im2d2Col_v2", model.Conv},
+		{"void fft2d_c2r_32x32<float, (bool)0>(T1 *, const float2 *, int, cudnn::reduced_divisor)", model.Conv},
+		{"void flip_filter<float, float>(T2 *, const T1 *, int, int, int, int)", model.Conv},
 		{"SubTensorOpWithScalar1d", model.Elementwise},
 		{"MIOpenBatchNormFwdTrainSpatialNorm", model.Norm},
 		{"batched_transpose_16x32_half", model.Copy},

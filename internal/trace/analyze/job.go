@@ -167,5 +167,5 @@ func (f *Found) reduceClaim(x *Index, share float64) {
 	f.Severity = SeverityOf(f.ClaimNS, f.Share)
 	f.Title = strings.Replace(f.Title, Costs+before, Costs+gpuprof.FormatNS(f.StepNS), 1)
 	f.reduced = true
-	f.Caveats = append(f.Caveats, fmt.Sprintf("without the claims of other findings of the job, it is up to %s per step", before))
+	f.Caveats = append(f.Caveats, fmt.Sprintf("without the claims of other findings of the job, it is up to %s %s", before, PerStepWord(x.Stepped())))
 }

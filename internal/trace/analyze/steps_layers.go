@@ -1,7 +1,10 @@
 package analyze
 
 import (
+	"slices"
+
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
@@ -30,6 +33,23 @@ func (x *Index) stepsOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 		}
 	}
 	return best
+}
+
+// areInLayers reports whether every event lies in a range named for a layer, so that it is a part of that layer.
+func (x *Index) areInLayers(events []int32) bool {
+	layer := map[model.NameID]bool{}
+	return !slices.ContainsFunc(events, func(i int32) bool {
+		for p := x.parent[i]; p >= 0; p = x.parent[p] {
+			name := x.T.Host[p].Name
+			if _, seen := layer[name]; !seen {
+				layer[name] = layerName.MatchString(x.T.Name(name))
+			}
+			if layer[name] {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // countInEach returns how many events of inner each event of outer encloses, if the number is the same for all, else

@@ -21,7 +21,9 @@ func TestLayersAreNoSteps(t *testing.T) {
 			}
 			for l := range layers {
 				from := at + 5 + l*100
-				b.host(model.Annotation, strings.ReplaceAll(inner, "%d", fmt.Sprint(l)), from, from+90)
+				for k, name := range strings.Split(inner, "|") {
+					b.host(model.Annotation, strings.ReplaceAll(name, "%d", fmt.Sprint(l)), from+int64(k), from+90-int64(k))
+				}
 				b.launch("k", from+5, 5, from+20, from+80)
 			}
 		}
@@ -36,6 +38,7 @@ func TestLayersAreNoSteps(t *testing.T) {
 		"parts in two steps":           {build("step %d", 2, "compute", 8), "annotation step ", 2},
 		"blocks in many passes":        {build("forward", 5, "block %d", 4), "annotation forward", 5},
 		"layers of one pass":           {build("forward", 1, "layer_%d", 8), model.WholeTrace, 0},
+		"parts of layers":              {build("forward", 1, "layer_%d|FeedForward", 8), model.WholeTrace, 0},
 		"layers alone":                 {build("", 1, "decoder_layer", 8), model.WholeTrace, 0},
 		"batches of two epochs":        {build("epoch %d", 2, "batch", 8), "annotation batch", 15},
 		"iterations of two benchmarks": {build("benchmark", 2, "iteration", 8), "annotation iteration", 15},

@@ -319,7 +319,7 @@ func (a *Analysis) addWarnings(x *Index, several bool) {
 		switch {
 		case x.T.Format == model.XLA:
 			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
-		case x.Recording.Program != PyTorch:
+		case x.T.Format != model.Kineto:
 			again, text = "", "the profiler recorded its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
 		}
 		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again, Text: text})

@@ -66,12 +66,17 @@ func ShortName(s string) string {
 	if i := strings.IndexAny(s, "<("); i > 0 {
 		s = strings.TrimSpace(s[:i])
 	}
-	if r := []rune(s); len(r) > shortest {
-		s = string(r[:shortest-1]) + "…"
+	return CutName(s)
+}
+
+// CutName cuts a name for a sentence to longestName characters.
+func CutName(s string) string {
+	if r := []rune(s); len(r) > longestName {
+		return string(r[:longestName-1]) + "…"
 	}
 	return s
 }
 
-// shortest is the length in characters of the longest kernel name in a sentence: Tensile and Triton encode settings in
-// kernel names.
-const shortest = 80
+// longestName is the length in characters of the longest name in a sentence: Tensile and Triton encode settings in
+// names of kernels, and profilers encode arguments of operators in names of ranges.
+const longestName = 80

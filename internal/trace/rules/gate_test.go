@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
@@ -69,6 +70,9 @@ func TestLaunchesWithoutKernels(t *testing.T) {
 		if rules.OfHost(f.Rule) && f.ClaimNS > 0 {
 			t.Errorf("%s claims %d ns", f.Rule, f.ClaimNS)
 		}
+	}
+	if x.Recording.Kind != analyze.DeviceMissing {
+		t.Errorf("a program that launches kernels is %q", x.Recording.Kind)
 	}
 	if !slices.ContainsFunc(x.Warnings, func(w gpuprof.Warning) bool { return w.Code == "lost-kernels" }) {
 		t.Errorf("warnings %v", x.Warnings)

@@ -63,6 +63,23 @@ func TestOneKernelOfTwo(t *testing.T) {
 	}
 }
 
+// A kernel that takes three times what the copies claim comes before them; a copy of half its time comes before it.
+func TestOneKernelBesideCopies(t *testing.T) {
+	for copied, first := range map[int64]string{300: gpuprof.RuleOneKernel, 800: gpuprof.RuleExposedCopy} {
+		s := newScene()
+		s.native = true
+		s.kernelOn(7, "exchange(int *)", 1600*us, 10800)
+		s.copy(7, model.D2H, model.Pinned, 64<<20, copied*us, true)
+		a, _ := analyse(t, s.end().trace())
+		if got := a.Findings[0].Rule; got != first {
+			t.Errorf("%d us of copies: the first finding is %s, want %s", copied, got, first)
+		}
+		if f := mustFind(t, a, gpuprof.RuleExposedCopy); strings.Contains(f.PyTorch, "step") {
+			t.Errorf("a program of one pass has no other step: %s", f.PyTorch)
+		}
+	}
+}
+
 // A program of one pass idles before and after its kernel, which is most of the work of the device: the claim is what
 // the kernel leaves of the device. No graph serves launches that come once.
 func TestOnePass(t *testing.T) {
@@ -78,6 +95,17 @@ func TestOnePass(t *testing.T) {
 	if f.ClaimNS != 1070*us {
 		t.Errorf("claims %d: %s", f.ClaimNS, f.Title)
 	}
+	// One launch between long work of the host: every sentence names the kernel.
+	s = newScene()
+	s.native = true
+	s.work(4000 * us)
+	s.kernelOn(7, "render(float *)", 3000*us, 10800)
+	s.wait("cudaDeviceSynchronize")
+	s.work(6000 * us)
+	a, _ = analyse(t, s.end().trace())
+	if f := mustFind(t, a, gpuprof.RuleOneKernel); a.Findings[0].Rule != f.Rule || !strings.HasPrefix(a.Bound.Text, "The program is bound by the kernel render: ") {
+		t.Errorf("%s: %s", f.Title, a.Bound.Text)
+	}
 	s = newScene()
 	s.native = true
 	for range 40 {
@@ -91,4 +119,16 @@ func TestOnePass(t *testing.T) {
 		}
 	}
 	mustFind(t, a, gpuprof.RuleLaunchBound)
+	// Launches do not take as long as the work between these.
+	s = newScene()
+	s.native = true
+	for range 5 {
+		s.kernelOn(7, "fill(float *)", 2*us, 1080)
+		s.work(80 * ms)
+	}
+	a, _ = analyse(t, s.end().trace())
+	if f := find(a, gpuprof.RuleLaunchBound); f != nil {
+		t.Error(f.Title)
+	}
+	mustFind(t, a, gpuprof.RuleHostBound)
 }

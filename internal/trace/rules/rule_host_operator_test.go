@@ -62,6 +62,10 @@ func TestHostOperator(t *testing.T) {
 			s.in("aten::cudnn_is_acceptable", func() { s.work(us) })
 			s.in("aten::addmm", func() { s.work(100 * ms) })
 		}), "aten::addmm takes 100 ms of the host's time in the recording window (100 % of it), in 1 call", analyze.PyTorch, 0},
+		"a message of another rank": {hostAlone(model.Kineto, 1, func(s *scene) {
+			s.in("gloo:recv", func() { s.work(80 * ms) })
+			s.in("aten::add", func() { s.work(ms) })
+		}), "gloo:recv takes 80.0 ms of the host's time in the recording window (99 % of it), in 1 call", analyze.PyTorch, 0},
 		"operators of a device": {hostAlone(model.Kineto, 1, func(s *scene) {
 			s.in("aten::cudnn_convolution", func() { s.work(ms) })
 		}), "the trace is incomplete: aten::cudnn_convolution ran on a device, and nothing of a device was recorded: times of operators are of the host alone", analyze.PyTorch, 0},
@@ -82,6 +86,9 @@ func TestHostOperator(t *testing.T) {
 			}
 			if len(a.Findings) == 0 || a.Findings[0].Title != c.says {
 				t.Fatalf("the findings are %+v", a.Findings)
+			}
+			if f := &a.Findings[0]; strings.HasPrefix(f.Title, "gloo:") != strings.Contains(f.PyTorch, "ranks") {
+				t.Errorf("%q gets the advice %q", f.Title, f.PyTorch)
 			}
 			gpu := regexp.MustCompile(`GPU|CUDA|cuda|kernel`)
 			if f := &a.Findings[0]; f.Rule == gpuprof.RuleHostOperator && (f.ClaimNS > 0 || gpu.MatchString(f.Title+f.PyTorch+strings.Join(f.Caveats, " "))) {

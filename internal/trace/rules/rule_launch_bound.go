@@ -17,6 +17,7 @@ const (
 	boundWhole   = 16        // parts of a trace without steps
 	launchGap    = 10        // median launch intervals; a longer gap is other host work
 	leastGap     = 100_000   // ns; shorter gaps never count as other work
+	slowLaunch   = 2_000_000 // ns: longest median interval that launching takes; a longer one is other host work
 	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may have unknown launches
 )
 
@@ -157,7 +158,7 @@ func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window
 		}
 	}
 	interval := analyze.Median(w.intervals)
-	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < analyze.Median(w.kernels) {
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < analyze.Median(w.kernels) || interval > slowLaunch {
 		return nil
 	}
 	var launching int64

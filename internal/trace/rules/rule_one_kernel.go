@@ -18,8 +18,9 @@ const (
 	mostOfTwo  = 0.8
 	// leastOfSpan is the least share of the step that the kernels must take.
 	leastOfSpan = 0.05
-	// mostAside is the share of the step, without launch latency, that other findings may claim if this one comes first.
-	mostAside = 0.1
+	// mostAside is the share of the step, without launch latency, that other findings may claim if this one comes first;
+	// asideOfKernel is the same as a share of the kernel's time.
+	mostAside, asideOfKernel = 0.1, 1. / 3
 )
 
 // libraryKernel matches kernels of libraries, whose source is not the program's.
@@ -114,7 +115,8 @@ func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work in
 	}
 	f := c.newFinding(claim{device: -1}, what)
 	claimed := c.l.Claimed(d.Device)
-	f.First = k.ns > claimed.Total() && float64(claimed.Minus(d.Queued).Total()) < mostAside*float64(c.span)
+	aside := float64(claimed.Minus(d.Queued).Total())
+	f.First = k.ns > claimed.Total() && aside < max(mostAside*float64(c.span), asideOfKernel*float64(k.ns))
 	f.Evidence["kernel"], f.Evidence["launches"], f.Evidence["kernel_ns"] = name, k.launches, k.ns
 	f.Evidence["work_percent"] = percent(ns, work)
 	f.Evidence["blocks"], f.Evidence["threads_per_block"], f.Evidence["multiprocessors"] = k.like.Blocks, int64(k.like.Threads), d.props.SMs

@@ -145,7 +145,10 @@ func (c *ruleContext) findNoTF32() []analyze.Found {
 	f.Evidence["exposed_ns"] = longestNS(exposed)
 	f.Sites = c.listGPUSites(pick)
 	f.PyTorch = adviseTF32(gemm, conv)
-	f.Caveats = append(f.Caveats, fmt.Sprintf("TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (%d), products limited by memory gain less", best))
+	f.Caveats = append(f.Caveats, fmt.Sprintf("TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the largest ratio of peak rates of chips of this kind (%d), products limited by memory gain less", best))
+	if slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return able(d) && strings.Contains(d.props.Name, "GeForce") }) {
+		f.Caveats = append(f.Caveats, "on a GeForce the peak rates of TF32 and FP32 are equal: 16 bits have twice the rate")
+	}
 	if p.precisionNS(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: PyTorch allows it for matrix products and for convolutions apart")
 	}

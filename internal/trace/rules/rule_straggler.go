@@ -60,12 +60,12 @@ func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *
 	f := analyze.Found{Finding: gpuprof.Finding{Rule: gpuprof.RuleStraggler, ClaimNS: spans.Total(), Input: w.Input}, Spans: spans,
 		Device: w.Device, ByInput: late.Input, ByDevice: late.Device,
 		First: float64(rank.WaitedNS) >= firstWait*float64(rank.StepNS)}
-	cause := ""
+	cause, per := "", analyze.PerStepWord(x.Stepped())
 	if rank.Cause != "" {
 		cause = " (" + rank.Cause + ")"
 	}
-	f.Title = fmt.Sprintf("rank %d arrives last in %d of %d collectives, and the others wait %s per step for it%s%s%s per step",
-		rank.Rank, rank.LastIn, rank.Collectives, gpuprof.FormatNS(rank.WaitedNS), cause, analyze.Costs, gpuprof.FormatNS(step))
+	f.Title = fmt.Sprintf("rank %d arrives last in %d of %d collectives, and the others wait %s %s for it%s%s%s %s",
+		rank.Rank, rank.LastIn, rank.Collectives, gpuprof.FormatNS(rank.WaitedNS), per, cause, analyze.Costs, gpuprof.FormatNS(step), per)
 	f.Evidence = map[string]any{"rank": rank.Rank, "last_in": rank.LastIn, "collectives": rank.Collectives, "waited_ns": rank.WaitedNS,
 		"more_ns": late.MoreNS, "cause": rank.Cause}
 	for _, kind := range slices.SortedFunc(maps.Keys(late.Kinds), func(a, b string) int {
@@ -75,7 +75,7 @@ func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *
 	}
 	f.PyTorch = "give the ranks equal work, and the rank's node the same clocks, CPUs and storage"
 	if x.SteadySteps() == 1 {
-		f.Caveats = append(f.Caveats, "one step of each rank was recorded: a profiler that starts later on one rank makes it late as well; record several steps")
+		f.Caveats = append(f.Caveats, "at most one step of each rank was recorded: a profiler that starts later on one rank makes it late as well; record several steps")
 	}
 	if rank.Cause == "" {
 		f.Caveats = append(f.Caveats, fmt.Sprintf("no part of the step of rank %d is much longer than that of the others: the recording does not show why it is late", rank.Rank))

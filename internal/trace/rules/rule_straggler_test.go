@@ -109,6 +109,25 @@ func TestStraggler(t *testing.T) {
 	}
 }
 
+// Ranks without steps have no time per step.
+func TestStragglerWithoutSteps(t *testing.T) {
+	part := func(n int, computes int64) *model.Trace {
+		in := rankOf(n, 2, 0, computes, 3200, 0)
+		for i := range in.Host {
+			if h := &in.Host[i]; h.Kind == model.Step {
+				in.Names = append(in.Names, fmt.Sprintf("part %c", 'a'+i%26))
+				h.Kind, h.Name = model.Annotation, model.NameID(len(in.Names)-1)
+			}
+		}
+		return in
+	}
+	a := ofJob(t, part(0, 500), part(1, 3000))
+	f := mustFind(t, a, gpuprof.RuleStraggler)
+	if text := f.Title + strings.Join(f.Caveats, "; "); a.Step.Count > 0 || strings.Contains(text, "per step") || strings.Count(text, "in the recording window") < 2 {
+		t.Errorf("%d steps: %s", a.Step.Count, text)
+	}
+}
+
 // merged is one file of the ranks of a job, each a process with a device of its own, as a merger of traces writes it.
 func merged(ranks ...*model.Trace) *model.Trace {
 	out := &model.Trace{Path: "job.json", Format: model.Kineto, Rank: -1, Names: ranks[0].Names, Stacks: ranks[0].Stacks}

@@ -361,7 +361,7 @@ func (c *ruleContext) getStepRange() (low, high int64) {
 func (c *ruleContext) addHostCaveats(f *analyze.Found) {
 	if c.t.Inflated {
 		text := "inflated by profiling: the recording has the profiler's own overhead in it, which lengthens the host's work"
-		if c.x.Recording.Program == analyze.PyTorch {
+		if c.t.Format == model.Kineto {
 			text = "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it"
 		}
 		f.Caveats = append(f.Caveats, text)

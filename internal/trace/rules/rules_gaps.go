@@ -241,6 +241,7 @@ func (c *ruleContext) findDevice(index int) *ruleDevice {
 }
 
 func placePhrase(where string) string {
+	where = analyze.CutName(where)
 	if strings.HasPrefix(where, "code ") {
 		return "in " + where
 	}

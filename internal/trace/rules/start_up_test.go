@@ -33,6 +33,16 @@ func sceneFirstBatch(loader string, fetches int) *scene {
 	return s.end()
 }
 
+// A recording of a program that works on the host before it calls CUDA, into which Nsight Systems then hooks.
+func sceneHooked(hook string) *scene {
+	s := newScene()
+	s.inKind(model.Overhead, "OpenGL profiling initialization", "", func() { s.work(2 * ms) })
+	s.work(900 * ms)
+	s.inKind(model.Overhead, hook, "", func() { s.work(5 * ms) })
+	s.products(20, 2000*us)
+	return s.end()
+}
+
 // A recording of one pass whose launches take 30 ms each, of other kernels every time or of the same.
 func sceneLoads(name func(i int) string, beside int64) *scene {
 	s := newScene()
@@ -58,6 +68,7 @@ func TestStartUpWithoutSteps(t *testing.T) {
 		"long launches of one kernel":   {sceneLoads(func(int) string { return addKernel }, 200*us), 0, ""},
 		"long launches beside work":     {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 60*ms), 0, ""},
 		"calls of ordinary length":      {sceneColdPass(20*ms, 20*ms), 0, ""},
+		"work before CUDA is called":    {sceneHooked("CUDA profiling initialization"), 907 * ms, "before the first call"},
 		"the first batch of workers":    {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
 		"several batches":               {sceneFirstBatch("MultiProcessing", 3), 0, ""},
 		"a loader without workers":      {sceneFirstBatch("SingleProcess", 1), 0, ""},

@@ -14,7 +14,7 @@ var cudaWords = adviceTable{
 	gpuprof.RuleDataShape:         "keep sizes on the device (cub::DeviceSelect writes its count there) and launch for the largest, in place of reading them in each step",
 	gpuprof.RulePageableH2D:       "cudaHostRegister on the buffer once, or cudaHostAlloc for it, and cudaMemcpyAsync",
 	gpuprof.RuleUnifiedMemory:     "cudaMemPrefetchAsync of what a kernel reads, before it; cudaMemAdvise (SetPreferredLocation, SetReadMostly) for data that both sides use; or cudaMalloc and cudaMemcpyAsync in place of cudaMallocManaged",
-	gpuprof.RuleExposedCopy:       "the next step's cudaMemcpyAsync on a stream of its own, from memory of cudaHostAlloc, while this step computes; a copy on the device: swap two buffers instead",
+	gpuprof.RuleExposedCopy:       "cudaMemcpyAsync on a stream of its own, from and to memory of cudaHostAlloc, beside the kernels of another step; a copy on the device: swap two buffers instead",
 	gpuprof.RuleAllocatorChurn:    "buffers that are allocated once before the loop, or cudaMallocAsync and cudaFreeAsync from a pool (cudaMemPoolAttrReleaseThreshold set high)",
 	gpuprof.RuleExposedComm:       "start communication on a stream of its own as soon as its data is there, in pieces, with ncclGroupStart and ncclGroupEnd around small ones",
 	gpuprof.RuleStreamWait:        "work that depends on each other on one stream, and cudaEventRecord right behind the kernel that is waited for",
@@ -34,6 +34,7 @@ var cudaWords = adviceTable{
 var onePassWords = adviceTable{
 	gpuprof.RuleHostBound:   "less work on the host between launches, or on another thread beside the device",
 	gpuprof.RuleLaunchBound: "fewer, larger kernels: fuse those that run one after the other; launch all of them before the host waits",
+	gpuprof.RuleExposedCopy: "pinned host memory, from which copies are faster; and the data in pieces on several streams, so that one piece is copied while kernels work on another",
 }
 
 // hipWords is the advice by rule for programs that call HIP.
@@ -45,7 +46,7 @@ var hipWords = adviceTable{
 	gpuprof.RuleExplicitSync:     "remove hipDeviceSynchronize and hipStreamSynchronize from the loop: order work by streams and hipStreamWaitEvent",
 	gpuprof.RulePageableH2D:      "hipHostRegister on the buffer once, or hipHostMalloc for it, and hipMemcpyAsync",
 	gpuprof.RuleUnifiedMemory:    "hipMemPrefetchAsync of what a kernel reads, before it; hipMemAdvise for data that both sides use; or hipMalloc and hipMemcpyAsync in place of hipMallocManaged",
-	gpuprof.RuleExposedCopy:      "the next step's hipMemcpyAsync on a stream of its own, from memory of hipHostMalloc, while this step computes",
+	gpuprof.RuleExposedCopy:      "hipMemcpyAsync on a stream of its own, from and to memory of hipHostMalloc, beside the kernels of another step",
 	gpuprof.RuleAllocatorChurn:   "buffers that are allocated once before the loop, or hipMallocAsync and hipFreeAsync from a pool",
 	gpuprof.RuleExposedComm:      "start communication on a stream of its own as soon as its data is there, in pieces",
 	gpuprof.RuleStreamWait:       "work that depends on each other on one stream, and hipEventRecord right behind the kernel that is waited for",

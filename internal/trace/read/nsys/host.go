@@ -56,10 +56,29 @@ func launchErrors() map[int64]string {
 	return map[int64]string{98: "cudaErrorInvalidDeviceFunction", 209: "cudaErrorNoKernelImageForDevice", 222: "cudaErrorUnsupportedPtxVersion"}
 }
 
+// kernelErrors are the errors of a kernel that failed while it ran, by code. Every later call returns the error too.
+func kernelErrors() map[int64]string {
+	return map[int64]string{700: "cudaErrorIllegalAddress", 702: "cudaErrorLaunchTimeout", 710: "cudaErrorAssert", 714: "cudaErrorHardwareStackError",
+		715: "cudaErrorIllegalInstruction", 716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc", 719: "cudaErrorLaunchFailure"}
+}
+
+// warnFailedKernel warns of the first call that returned the error of a kernel.
+func (r *reader) warnFailedKernel() {
+	for i := range r.t.Host {
+		h := &r.t.Host[i]
+		if cause := kernelErrors()[r.failedWith[h.Name]]; h.Kind == model.API && cause != "" {
+			r.t.Warn("failed-launches", fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", r.t.Name(h.Name), r.failedWith[h.Name], cause),
+				"run the program under compute-sanitizer, which names the kernel and the line")
+			return
+		}
+	}
+}
+
 // warnFailedLaunches warns of launches that returned an error, so that their kernels never ran.
 func (r *reader) warnFailedLaunches() {
 	name, known := r.names.byText[failedLaunch]
 	if !known {
+		r.warnFailedKernel()
 		return
 	}
 	failed := 0

@@ -134,7 +134,7 @@ func TestParts(t *testing.T) {
 	}{
 		{"kernels only", []string{"DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME", "DROP TABLE NVTX_EVENTS"}, 0, 5, 0, []string{"no-launches", "no-nvtx"}},
 		{"no ranges", []string{"DROP TABLE NVTX_EVENTS"}, 5, 5, 5, []string{"no-nvtx"}},
-		{"no device", []string{"DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL", "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY", "DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET"}, 7, 0, 0, []string{"no-device"}},
+		{"no device", []string{"DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL", "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY", "DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET"}, 7, 0, 0, nil},
 		{"no strings", []string{"DROP TABLE StringIds"}, 7, 5, 5, []string{"missing-names"}},
 		{"no correlation column", []string{"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN correlationId"}, 7, 5, 3, nil},
 		{"no process column, one process", []string{"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid"}, 7, 5, 5, nil},
@@ -191,6 +191,7 @@ func TestFailedLaunches(t *testing.T) {
 	}{
 		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and their kernels did not run"},
 		"an error without a known cause":        {[]string{set("719", launches)}, "1 launch of a kernel returned an error (719), and their kernels did not run"},
+		"a kernel that failed while it ran":     {[]string{set("700", "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaMemsetAsync%')")}, "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
 		"several errors":                        {[]string{set("222", launches), another}, "2 launches of kernels returned an error, and their kernels did not run"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +236,17 @@ func TestRanksOfOneFile(t *testing.T) {
 		if want := map[int32]uint16{100: 0, 200: 1}[g.Process]; g.Device != want {
 			t.Errorf("operation of process %d is on device %d, want %d", g.Process, g.Device, want)
 		}
+	}
+}
+
+// Devices have the numbers of CUDA, by which programs choose them, where all processes agree on them.
+func TestDevicesHaveNumbersOfCUDA(t *testing.T) {
+	tr := read(t, append(schema2025(),
+		"DELETE FROM TARGET_INFO_CUDA_DEVICE",
+		"INSERT INTO TARGET_INFO_GPU VALUES (1,1,'GPU of device 0','',1,1,99,9,0)",
+		"INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0,1,100,'',108), (1,0,100,'',99), (0,1,200,'',108), (1,0,200,'',99)")...)
+	if len(tr.Devices) != 1 || tr.Devices[0].ID != 0 || tr.Devices[0].Name != "GPU of device 0" {
+		t.Errorf("devices %+v", tr.Devices)
 	}
 }
 

@@ -310,9 +310,7 @@ func (r *reader) addWarnings() {
 		kinds[t.Host[i].Kind]++
 	}
 	r.warnFailedLaunches()
-	if len(t.GPU) == 0 {
-		t.Warn("no-device", "no device operation was recorded", to.record+", and let the recording cover work on the GPU")
-	} else if kinds[model.API] == 0 {
+	if len(t.GPU) > 0 && kinds[model.API] == 0 {
 		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}
 	if kinds[model.Op]+kinds[model.Annotation]+kinds[model.Step] == 0 {

@@ -88,8 +88,31 @@ func (r *reader) deviceIndex(pid, id int64) uint16 {
 	r.devices[gpu] = i
 	d := r.known[gpu]
 	d.ID = int(gpu)
+	if number, ok := r.numberGPUs()[gpu]; ok {
+		d.ID = int(number)
+	}
 	r.t.Devices = append(r.t.Devices, d)
 	return i
+}
+
+// numberGPUs maps GPUs to their device numbers in CUDA, by which programs and ranks choose them; nsys orders GPUs in
+// another way. The map is nil if CUDA_VISIBLE_DEVICES hides GPUs, so that processes have other numbers for one GPU.
+func (r *reader) numberGPUs() map[int64]int64 {
+	numbers, taken := map[int64]int64{}, map[int64]int64{}
+	for of, gpu := range r.gpuOf {
+		n, seen := numbers[gpu]
+		g, used := taken[of.id]
+		if seen && n != of.id || used && g != gpu {
+			return nil
+		}
+		numbers[gpu], taken[of.id] = of.id, gpu
+	}
+	for gpu := range numbers {
+		if _, ok := taken[gpu]; !ok {
+			return nil
+		}
+	}
+	return numbers
 }
 
 // sortDevices sorts devices by number instead of first use.
