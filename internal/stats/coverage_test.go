@@ -206,7 +206,7 @@ func TestWithinCoverage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, n := range c.sizes {
-				trials := min(600, 600000/n)
+				trials := min(600, coverageSamples/n)
 				missed, other := 0, 0
 				rng := rand.New(rand.NewPCG(11, uint64(n)))
 				for range trials {

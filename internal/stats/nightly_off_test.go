@@ -1,0 +1,6 @@
+//go:build !nightly
+
+package stats_test
+
+// coverageSamples bounds the samples that a case of TestWithinCoverage judges: the night draws twice as many as the day.
+const coverageSamples = 300_000
