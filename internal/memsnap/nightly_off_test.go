@@ -1,7 +1,6 @@
-//go:build !nightly && !race
+//go:build !nightly
 
 package memsnap
 
-// manyBlocks is the number of blocks of TestManyFreeBlocks, of which every second one is free at the end. An event that
-// looked at all of them would exceed the test's bound forty times.
-const manyBlocks = 40_000
+// nightly is set by the build tag of that name. Without it a test of many blocks takes a fixed sample.
+const nightly = false

@@ -2,5 +2,5 @@
 
 package stats_test
 
-// coverageSamples bounds the samples that a case of TestWithinCoverage judges: the night draws twice as many as the day.
-const coverageSamples = 300_000
+// nightly is set by the build tag of that name. Without it a test of many trials takes a fixed sample.
+const nightly = false

@@ -2,5 +2,5 @@
 
 package stats_test
 
-// coverageSamples bounds the samples that a case of TestWithinCoverage judges: the night draws twice as many as the day.
-const coverageSamples = 600_000
+// nightly has a test draw every trial of its own, which takes seconds.
+const nightly = true
