@@ -2,7 +2,7 @@ package results
 
 import (
 	"bytes"
-	"strings"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -11,27 +11,28 @@ import (
 
 // output is a known program's human-readable output.
 type output struct {
-	begins   string // the characters that a line of it may begin with
+	begins   []string // a line of it begins with one of them
 	line     *lazyregexp.Regexp
 	is, give string
 }
 
 // printed lists known outputs by pattern, with the option that writes a result file instead.
 var printed = []output{
-	{"Bc|", lazyregexp.New(`^Benchmark #?\d+: |^command,mean,stddev,|^\| Command \| Mean \[`), "hyperfine shows", "hyperfine --export-json FILE"},
-	{"Bn", lazyregexp.New(`^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
-	{"|", lazyregexp.New(`^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
-	{"-", lazyregexp.New(`^-+ benchmark.*: \d+ tests -+\r?\n?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
-	{"#B", lazyregexp.New(`^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
-	{"=", lazyregexp.New(`^=+ Serving Benchmark Result =+\r?\n?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
+	{[]string{"Benchmark ", "command,", "| Command"}, lazyregexp.New(`^Benchmark #?\d+: |^command,mean,stddev,|^\| Command \| Mean \[`), "hyperfine shows", "hyperfine --export-json FILE"},
+	{[]string{"Benchmark ", "name,"}, lazyregexp.New(`^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
+	{[]string{"|"}, lazyregexp.New(`^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
+	{[]string{"-"}, lazyregexp.New(`^-+ benchmark.*: \d+ tests -+\r?\n?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
+	{[]string{"# JMH", "Benchmark "}, lazyregexp.New(`^# JMH version: |^Benchmark +(\([\w.]+\) +)*Mode +Cnt +Score`), "JMH shows", "-rf json -rff FILE"},
+	{[]string{"="}, lazyregexp.New(`^=+ Serving Benchmark Result =+\r?\n?$`), "vllm bench serve shows", "--save-result --result-filename FILE"},
 	// A program may print other text before its JSON.
-	{"[{", lazyregexp.New(`^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
+	{[]string{"[", "{"}, lazyregexp.New(`^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
 // isIn reports whether a line of the text is the output's. Over 40 MiB as a whole the patterns took 9 s.
 func (o *output) isIn(text []byte) bool {
 	for line := range bytes.Lines(text) {
-		if strings.IndexByte(o.begins, line[0]) >= 0 && o.line.Match(line) {
+		begins := func(s string) bool { return len(line) >= len(s) && string(line[:len(s)]) == s }
+		if slices.ContainsFunc(o.begins, begins) && o.line.Match(line) {
 			return true
 		}
 	}
