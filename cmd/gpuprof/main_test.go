@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 		wired.more = []workloads.Workload{toy.Workload{}}
 	}
 	// scripts/smoke.sh measures memory in full, as the tests of workloads/device/host do.
-	wired.host = host.Options{LargestCopy: 1 << 20, CeilingTries: 2}
+	wired.host = host.Options{LargestCopy: 1 << 20, CeilingTries: 1}
 	// A gate lets a process end in any case, unless a script is about one that never does.
 	wired.limit = testkit.GiveUp
 	if d, err := time.ParseDuration(os.Getenv("GPUPROF_TEST_LIMIT")); err == nil {

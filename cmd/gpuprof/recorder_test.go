@@ -45,7 +45,7 @@ func TestRecorderKeepsWhatTheDriverCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := selfCommand(t, dir, "run", "--cuda", "--cupti", sim.CUPTI(t, release), "--time-window", "10m", "-o", "out", "--",
-				inner, "run", "e3nn", "--device", "cuda", "--preset", "small", "--set", "batch=4", "--set", "edges=40", "--warmup", "2", "--samples", "3", "-o", "run.json")
+				inner, "run", "e3nn", "--device", "cuda", "--preset", "small", "--set", "batch=4", "--set", "edges=40", "--warmup", "2", "--samples", "3", "--max-time", "500ms", "-o", "run.json")
 			// The end of its context waits for the last records, however busy the machine is.
 			cmd.Env = append(cmd.Env, "GPUPROF_TEST_DRIVER="+driver, "GPUPROF_SIM=attr.38=65536;report="+filepath.Join(dir, "report"), "GPUPROF_TEST_RECORDER=leave_ms=600000,")
 			out, err := cmd.CombinedOutput()

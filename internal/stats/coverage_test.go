@@ -222,6 +222,10 @@ func medianMoments(x []float64) (mean, variance float64) {
 // alike, wherever the samples are some five times as long as what makes them
 // alike. The binomial interval holds it in 20 to 85 of 100 cases of these.
 func TestWithinCoverage(t *testing.T) {
+	most := 300_000 // samples of all trials of a size
+	if nightly {
+		most = 600_000
+	}
 	for name, c := range map[string]struct {
 		make  series
 		sizes []int
@@ -242,7 +246,7 @@ func TestWithinCoverage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, n := range c.sizes {
-				trials := min(600, 600000/n)
+				trials := min(600, most/n)
 				missed, other := 0, 0
 				rng := rand.New(rand.NewPCG(11, uint64(n)))
 				for range trials {

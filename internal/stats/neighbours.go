@@ -32,7 +32,7 @@ func Neighbours(lists ...[]float64) Alike {
 	each := make([]float64, len(lists))
 	for i, x := range lists {
 		n := float64(len(x))
-		if ratio, ok := rankRatio(x); ok && n >= 4 {
+		if ratio, ok := rankRatio(x, slices.Sorted(slices.Values(x))); ok && n >= 4 {
 			each[i] = 1 - ratio/2
 			sum, weight = sum+n*each[i], weight+n
 			variance += n * (n - 2) * (5*n*n - 2*n - 9) / (5 * (n + 1) * (n - 1) * (n - 1)) // the variance of n rho
@@ -70,9 +70,9 @@ func (a Alike) effectiveCount(i, n int) float64 {
 	return max(min(float64(n), leastEffective), float64(n)/varianceFactor(rho))
 }
 
-// rankRatio returns von Neumann's ratio of the ranks of a list; ok is false if all values are equal.
-func rankRatio(x []float64) (ratio float64, ok bool) {
-	sorted := slices.Sorted(slices.Values(x))
+// rankRatio returns von Neumann's ratio of the ranks of a list x; sorted has its values sorted. ok is false if all
+// values are equal.
+func rankRatio(x, sorted []float64) (ratio float64, ok bool) {
 	rank := func(v float64) float64 { // the mean rank of equal values
 		below, _ := slices.BinarySearch(sorted, v)
 		return float64(below+countUpTo(sorted, v)-1) / 2

@@ -22,28 +22,29 @@ import (
 // samples are too correlated (tooAlike).
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s := &gpuprof.Series{Unit: unit, Runs: runs}
-	var all, medians []float64
-	for _, r := range runs {
-		if len(r) > 0 {
-			all = append(all, r...)
-			medians = append(medians, Median(r))
-		}
-	}
-	if len(all) == 0 {
+	x := slices.Concat(runs...)
+	if len(x) == 0 {
 		return nil
 	}
-	slices.Sort(all)
-	s.P05 = stat.Quantile(0.05, stat.Empirical, all, nil)
-	s.P95 = stat.Quantile(0.95, stat.Empirical, all, nil)
-	if len(medians) == 1 {
-		s.Median = medians[0]
-		x := slices.Concat(runs...)
-		if tooAlike(x) {
-			s.CI95 = gpuprof.NoInterval()
+	sorted := slices.Clone(x)
+	slices.Sort(sorted)
+	s.P05 = stat.Quantile(0.05, stat.Empirical, sorted, nil)
+	s.P95 = stat.Quantile(0.95, stat.Empirical, sorted, nil)
+	var medians []float64
+	for _, r := range runs {
+		switch len(r) {
+		case 0:
+		case len(x): // the only process with samples
+			s.Median = middleOf(sorted)
+			if tooAlike(x, sorted) {
+				s.CI95 = gpuprof.NoInterval()
+				return s
+			}
+			s.CI95[0], s.CI95[1] = withinInterval(x, sorted, s.Median)
 			return s
+		default:
+			medians = append(medians, Median(r))
 		}
-		s.CI95[0], s.CI95[1] = withinInterval(x, all, s.Median)
-		return s
 	}
 	s.Median = Median(medians)
 	lo, hi := processInterval(medians)
@@ -88,11 +89,16 @@ func medianOf(s []float64) float64 {
 		return math.NaN()
 	}
 	slices.Sort(s)
-	m := len(s) / 2
-	if len(s)%2 == 1 {
-		return s[m]
+	return middleOf(s)
+}
+
+// middleOf returns the median of one or more sorted values.
+func middleOf(sorted []float64) float64 {
+	m := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[m]
 	}
-	return (s[m-1] + s[m]) / 2
+	return (sorted[m-1] + sorted[m]) / 2
 }
 
 // MeanInterval returns the mean of xs and the half-width of its 95 % interval by Student's t with len(xs)-1 degrees

@@ -69,13 +69,13 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 }
 
 // tooAlike reports whether the samples x of one process, in their order, are too correlated for an interval of its
-// long-run median. n samples of an autoregression with correlation rho are worth n (1-rho)/(1+rho) independent
-// ones; fewer than 6, or than a quarter of n, are too few. rho is the correlation of the ranks of neighbours
-// (rankRatio), raised by (1+3 rho)/n for its bias (Kendall, Biometrika 41, 1954). The limits are from simulation
-// (TestWithinCoverage).
-func tooAlike(x []float64) bool {
+// long-run median; sorted has them sorted. n samples of an autoregression with correlation rho are worth
+// n (1-rho)/(1+rho) independent ones; fewer than 6, or than a quarter of n, are too few. rho is the correlation of the
+// ranks of neighbours (rankRatio), raised by (1+3 rho)/n for its bias (Kendall, Biometrika 41, 1954). The limits are
+// from simulation (TestWithinCoverage).
+func tooAlike(x, sorted []float64) bool {
 	n := float64(len(x))
-	ratio, ok := rankRatio(x)
+	ratio, ok := rankRatio(x, sorted)
 	if !ok || n < fewestSamples {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // The PTX of the generated tensor-product kernels, one file per tpgen.Family (the layers that one kernel serves).
@@ -48,21 +49,35 @@ type generatedProduct struct {
 	plan   *tpgen.Plan
 }
 
-// generatedProducts maps the key of a product (see tpgen.Key) to its generated kernel. The map is computed once, which
-// takes some milliseconds.
-var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, error) {
-	all := map[string]generatedProduct{}
-	for _, f := range tpgen.Families() {
-		for n := range f.Layers {
-			plan, err := tpgen.PlanOf(f, n)
-			if err != nil {
-				return nil, err
-			}
-			all[tpgen.Key(plan.Spec.TP)] = generatedProduct{generatedKernels[f.Name], plan}
-		}
-	}
-	return all, nil
+// findProduct finds the generated kernel of a product.
+var findProduct = generatedBy(func(f tpgen.Family) int { return f.Room }, func(f tpgen.Family, n int) (generatedProduct, error) {
+	plan, err := tpgen.PlanOf(f, n)
+	return generatedProduct{generatedKernels[f.Name], plan}, err
 })
+
+// generatedBy returns a function that finds a product's kernel, which planned makes of layer n of a family. Families
+// without room have no kernel. Each is planned once, when it is first asked for: planning all takes 40 ms.
+func generatedBy[K any](room func(tpgen.Family) int, planned func(f tpgen.Family, n int) (K, error)) func(so3.TensorProduct) (K, bool) {
+	byKey := sync.OnceValue(func() map[string]func() (K, error) { // see tpgen.Key
+		all := map[string]func() (K, error){}
+		for _, f := range tpgen.Families() {
+			for n, layer := range f.Layers {
+				if tp, err := layer.Product(); err == nil && room(f) > 0 {
+					all[tpgen.Key(tp)] = sync.OnceValues(func() (K, error) { return planned(f, n) })
+				}
+			}
+		}
+		return all
+	})
+	return func(tp so3.TensorProduct) (k K, ok bool) {
+		plan, ok := byKey()[tpgen.Key(tp)]
+		if !ok {
+			return k, false
+		}
+		k, err := plan()
+		return k, err == nil // an error cannot happen: a test plans every layer
+	}
+}
 
 // madeKernel is the Name of every kernel that Compile generates.
 const madeKernel = "tp_csr_compiled"
@@ -132,12 +147,7 @@ func (t TensorProduct) findGenerated() (generatedProduct, bool) {
 	if t.made != nil {
 		return *t.made, true
 	}
-	all, err := generatedProducts()
-	if err != nil { // cannot happen: a test computes the whole list
-		return generatedProduct{}, false
-	}
-	g, ok := all[tpgen.Key(t.TP)]
-	return g, ok
+	return findProduct(t.TP)
 }
 
 // Columns returns the column at[i] where the weights of instruction i begin in a row of W and of W2, and the row's

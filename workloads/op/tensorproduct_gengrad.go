@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -54,23 +53,10 @@ type generatedGrad struct {
 	plan   *tpgen.GradPlan
 }
 
-// generatedGrads maps the key of a product (see tpgen.Key) to its generated kernel for dw and dy; see
-// generatedProducts.
-var generatedGrads = sync.OnceValues(func() (map[string]generatedGrad, error) {
-	all := map[string]generatedGrad{}
-	for _, f := range tpgen.Families() {
-		if f.GradRoom == 0 {
-			continue
-		}
-		for n := range f.Layers {
-			plan, err := tpgen.GradPlanOf(f, n)
-			if err != nil {
-				return nil, err
-			}
-			all[tpgen.Key(plan.Spec.TP)] = generatedGrad{generatedGradKernels[f.Name], plan}
-		}
-	}
-	return all, nil
+// findGrad finds the generated kernel of a product for dw and dy.
+var findGrad = generatedBy(func(f tpgen.Family) int { return f.GradRoom }, func(f tpgen.Family, n int) (generatedGrad, error) {
+	plan, err := tpgen.GradPlanOf(f, n)
+	return generatedGrad{generatedGradKernels[f.Name], plan}, err
 })
 
 // generatedGrad returns the product's generated kernel for dw and dy, which needs weights in the product's own order.
@@ -81,12 +67,7 @@ func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.madeGrad != nil {
 		return *t.madeGrad, true
 	}
-	all, err := generatedGrads()
-	if err != nil { // cannot happen: a test computes the whole list
-		return generatedGrad{}, false
-	}
-	g, ok := all[tpgen.Key(t.TP)]
-	return g, ok
+	return findGrad(t.TP)
 }
 
 // usesOwnOrder reports whether the weights are in the order of the instructions, without gaps.

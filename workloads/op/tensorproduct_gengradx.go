@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
@@ -39,22 +38,10 @@ type generatedGradX struct {
 	plan   *tpgen.XPlan
 }
 
-// generatedGradXs maps the key of a product (see tpgen.Key) to its generated kernel for dx; see generatedProducts.
-var generatedGradXs = sync.OnceValues(func() (map[string]generatedGradX, error) {
-	all := map[string]generatedGradX{}
-	for _, f := range tpgen.Families() {
-		if f.XRoom == 0 {
-			continue
-		}
-		for n := range f.Layers {
-			plan, err := tpgen.XPlanOf(f, n)
-			if err != nil {
-				return nil, err
-			}
-			all[tpgen.Key(plan.Spec.TP)] = generatedGradX{generatedGradXKernels[f.Name], plan}
-		}
-	}
-	return all, nil
+// findGradX finds the generated kernel of a product for dx.
+var findGradX = generatedBy(func(f tpgen.Family) int { return f.XRoom }, func(f tpgen.Family, n int) (generatedGradX, error) {
+	plan, err := tpgen.XPlanOf(f, n)
+	return generatedGradX{generatedGradXKernels[f.Name], plan}, err
 })
 
 // generatedGradX returns the product's generated kernel for dx, if it has one and may use it; see generatedGrad.
@@ -65,12 +52,7 @@ func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
 	if t.madeGradX != nil {
 		return *t.madeGradX, true
 	}
-	all, err := generatedGradXs()
-	if err != nil { // cannot happen: a test computes the whole list
-		return generatedGradX{}, false
-	}
-	g, ok := all[tpgen.Key(t.TP)]
-	return g, ok
+	return findGradX(t.TP)
 }
 
 // XKernelName returns the name of the CUDA kernel that computes dx.
