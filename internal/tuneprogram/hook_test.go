@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -226,5 +227,28 @@ func TestStopped(t *testing.T) {
 func TestBegan(t *testing.T) {
 	if _, said, _ := train(t, nil, Plan{3, 5}); !slices.Equal(said.Began, []bool{false, false, true, true, true, true, true}) {
 		t.Errorf("after each step: %v", said.Began)
+	}
+}
+
+// TestGPUsOfAProgram: the hook reports the UUIDs of the GPUs on which the process had memory, none before CUDA is
+// initialized, and "" for a GPU whose UUID this PyTorch does not have.
+func TestGPUsOfAProgram(t *testing.T) {
+	const program = `import ast, json, types
+tree = ast.parse(open("hook/gpuprof_hook.py").read())
+tree.body = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "gpus"]
+exec(compile(tree, "hook", "exec"))
+def torch(initialized, devices):
+    return types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: initialized, device_count=lambda: len(devices),
+        max_memory_allocated=lambda i: devices[i][0], get_device_properties=lambda i: types.SimpleNamespace(**devices[i][1])))
+a, b = {"uuid": "00000000-aaaa"}, {"uuid": "00000000-bbbb"}
+print(json.dumps([gpus(t) for t in (torch(True, [(0, a), (5, b)]), torch(True, [(1, a), (5, b)]), torch(True, [(5, {})]),
+    torch(False, [(5, a)]), types.SimpleNamespace())]))`
+	out, err := exec.Command("python3", "-c", program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `[["00000000-bbbb"], ["00000000-aaaa", "00000000-bbbb"], [""], [], []]`
+	if got := strings.TrimSpace(string(out)); got != want {
+		t.Errorf("the GPUs are %s, want %s", got, want)
 	}
 }

@@ -69,7 +69,8 @@ func (x *Index) firstLaunch() int32 {
 
 // startUp returns the time in which the program initializes CUDA. It lasts to the first launch if an earlier call
 // takes initCallNS, as only the creation of a context, the loading of modules and the first allocation do, or if the
-// workers of a data loader start. It includes the time before Nsight Systems hooks into CUDA. It includes initializing calls after the first launch (lateInit).
+// workers of a data loader start. It includes the time before Nsight Systems hooks into CUDA, and initializing calls after
+// the first launch (lateInit).
 func (x *Index) startUp(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
