@@ -202,7 +202,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
 		kong.Description("Shows why a GPU program is slow, and whether a change made it slower."),
-		kong.PostBuild(func(k *kong.Kong) error { return texts.take(k.Model.Node) }),
+		kong.PostBuild(func(k *kong.Kong) error { return texts.hideIn(k.Model.Node) }),
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Help(commandline.PrintHelp),
 		cli.TimeMapper(),
@@ -214,7 +214,7 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	if err != nil {
 		return nil, nil, gpuprof.Errorf(nil, "building the command line: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	texts.fill(helpLists(a))
+	texts.restoreWith(helpLists(a))
 	return k, exited, nil
 }
 
@@ -334,12 +334,12 @@ func helpLists(a *cli.App) *strings.Replacer {
 	return strings.NewReplacer(lists...)
 }
 
-// helpTexts are the help texts of commands, flags and arguments, each with its place. kong would look for variables in
+// helpTexts holds the help texts of commands, flags and arguments, each with its place. kong would look for variables in
 // several hundred of them by a regular expression, a third of the time that it takes to build the grammar.
 type helpTexts map[*string]string
 
-// take empties the help texts of a command, its flags, arguments and subcommands.
-func (t helpTexts) take(command *kong.Node) error {
+// hideIn empties the help texts of a command, its flags, arguments and subcommands.
+func (t helpTexts) hideIn(command *kong.Node) error {
 	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
 		switch part := part.(type) {
 		case *kong.Node:
@@ -351,8 +351,8 @@ func (t helpTexts) take(command *kong.Node) error {
 	})
 }
 
-// fill puts the texts back, with their placeholders replaced by lists.
-func (t helpTexts) fill(lists *strings.Replacer) {
+// restoreWith puts the texts back, with their placeholders replaced by lists.
+func (t helpTexts) restoreWith(lists *strings.Replacer) {
 	for place, text := range t {
 		*place = text
 		if strings.Contains(text, "${") {

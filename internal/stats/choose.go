@@ -55,7 +55,7 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks pairs the samples of both sides into blocks: a[k] and b[k] are those of the two processes of block k. If
+// NewBlocks pairs the samples of both sides into blocks: block k has a process with the samples a[k] and one with b[k]. If
 // aligned[k], sample i of both was measured in the same turn: the block counts by the median over i of
 // log(b[k][i]/a[k][i]), unless its sides differ in length.
 //

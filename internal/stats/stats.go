@@ -131,7 +131,7 @@ const (
 )
 
 // MedianRatio returns the ratio of the median of all a to the median of all b, where a[k] and b[k] are the samples of
-// two neighbouring blocks. The half-width of its 95 % interval, a logarithm, is that of the trimmed mean over k of
+// two neighbouring blocks. The half-width of its 95 % interval, a logarithm, is taken from the trimmed mean over k of
 // log(median of a[k] / median of b[k]). With more than 64 pairs neighbours are joined. ok is false with fewer than two
 // pairs, or a sample that is not positive and finite.
 func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {

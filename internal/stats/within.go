@@ -34,8 +34,7 @@ const (
 // The interval is the widest over several lengths of blocks. The number of blocks K is 32, 16, 8 and 5, as long as
 // blocks have two samples or more. With fewer than 40 samples the smallest K is an eighth of the samples, at least
 // 3. If the variance still grows with the block's length, K is 4 and 3 too: blocks must be longer than the
-// correlation of samples (Politis and White, Econometric Reviews 23, 2004). The cost is that of a few sorts of the
-// samples.
+// correlation of samples (Politis and White, Econometric Reviews 23, 2004). It costs a few sorts of the samples.
 func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 	n := len(x)
 	if n < fewestSamples {

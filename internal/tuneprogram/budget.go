@@ -17,7 +17,7 @@ import (
 const (
 	slowdown   = 5                // times as long as a plain run
 	longerThan = 60 * time.Second // added to that, at most shareOfRun of the budget
-	// shareOfRun is the largest part of the budget that is added to the limit of a run, shareOfSlow that of a run whose
+	// shareOfRun is the largest part of the budget that is added to the limit of a run. It is shareOfSlow for a run whose
 	// setting costs many seconds once.
 	shareOfRun, shareOfSlow = 0.1, 0.25
 )
@@ -28,7 +28,7 @@ const shareReserved = 0.5
 func shareOf(d time.Duration, share float64) time.Duration { return time.Duration(share * float64(d)) }
 
 // timeSpent returns the spent part of the budget. While runs of the resumed search are replayed it returns the value of
-// that search, so that the search decides as it did.
+// that search, so that the search repeats its decisions.
 func (e *engine) timeSpent() time.Duration {
 	if len(e.replay) > 0 {
 		return e.replayed
@@ -61,7 +61,7 @@ func (e *engine) fitsBudget(runs, others int, s Set) bool {
 }
 
 // reservedTime returns the time that the present phase must leave for the confirmation. It reserves the pairs of a sign
-// test from the start, as far as these take shareReserved of the budget at most; else a first stage of the gate, else the
+// test from the start if these take at most shareReserved of the budget; else a first stage of the gate, else the
 // fewest pairs that can decide. Once a setting is promising it reserves at least that first stage, for a setting with a
 // clear gain the sign test.
 func (e *engine) reservedTime() time.Duration {

@@ -54,7 +54,7 @@ func (e *engine) pairsOfStage(s Set, g *compare.Gate, stage int, all []pair) int
 	n, least := gatePairs, earlyPairs
 	if stage > 1 {
 		n, least = min(max(g.Useful(), gatePairs), mostPairs), gatePairs
-		if missing := signPairs - len(all); missing > 0 && allGain(all) {
+		if missing := signPairs - len(all); missing > 0 && haveGain(all) {
 			least = min(least, missing)
 		}
 	}

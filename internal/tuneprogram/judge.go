@@ -106,10 +106,11 @@ const signPairs = 10
 // exact for any distribution of run times, and saves the gate's next stage. Later pairs do not count: a test of any ten
 // pairs would be several tests.
 func agreeOnGain(pairs []pair) bool {
-	return len(pairs) >= signPairs && allGain(pairs[:signPairs])
+	return len(pairs) >= signPairs && haveGain(pairs[:signPairs])
 }
 
-func allGain(pairs []pair) bool {
+// haveGain reports whether each pair has a gain above margin.
+func haveGain(pairs []pair) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool { return p.logGain() <= math.Log1p(margin) })
 }
 

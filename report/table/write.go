@@ -68,7 +68,7 @@ func (p *printer) writeHead(pg *page.Page) *block {
 	a, left := pg.Opening(), &block{noun: "fact"}
 	title, meta := pg.Head()
 	facts := joinTexts(append([]string{title}, meta...), p.o.lineWidth())
-	print := func() {
+	draw := func() {
 		p.out = nil
 		p.writeAnswer(a)
 		for _, texts := range facts {
@@ -76,16 +76,16 @@ func (p *printer) writeHead(pg *page.Page) *block {
 		}
 	}
 	isLong := func() bool { return p.o.Lines > 0 && 4*len(p.out) > mostHead*p.o.Lines }
-	if print(); isLong() && len(facts) > 1 {
+	if draw(); isLong() && len(facts) > 1 {
 		for _, texts := range facts[1:] {
 			left.left += len(texts)
 		}
 		facts = facts[:1]
-		print()
+		draw()
 	}
 	if isLong() {
 		a.Bar = nil
-		print()
+		draw()
 	}
 	return left
 }

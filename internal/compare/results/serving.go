@@ -142,6 +142,11 @@ func readAIPerf(p *parsed, d jsonValue) error {
 	case string(d.member["was_cancelled"]) == "true":
 		p.addFailure("the run", "it was cancelled")
 	}
+	return p.addAIPerfFigures(d, load)
+}
+
+// addAIPerfFigures adds each figure with a unit and a mean; load is the end of its name.
+func (p *parsed) addAIPerfFigures(d jsonValue, load string) error {
 	for _, tag := range slices.Sorted(maps.Keys(d.member)) {
 		var m map[string]json.RawMessage
 		if raw := d.member[tag]; raw[0] != '{' || json.Unmarshal(raw, &m) != nil || m["unit"] == nil || m["avg"] == nil {

@@ -274,9 +274,9 @@ type SettingChange struct {
 
 // FindingChange compares a finding before and after a change, and the claimed saving with the measured one.
 type FindingChange struct {
-	Rule    string `json:"rule"`
-	OldNS   int64  `json:"old_claim_step_ns"` // claimed per step before
-	NewNS   int64  `json:"new_claim_step_ns"` // claimed per step after
+	Rule  string `json:"rule"`
+	OldNS int64  `json:"old_claim_step_ns"` // claimed per step before
+	NewNS int64  `json:"new_claim_step_ns"` // claimed per step after
 	// Finding.RareNS before and after.
 	OldRareNS int64  `json:"old_rare_step_ns,omitempty"`
 	NewRareNS int64  `json:"new_rare_step_ns,omitempty"`

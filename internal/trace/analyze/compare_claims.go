@@ -85,6 +85,10 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
+		if f.OldNS == 0 && f.NewNS == 0 && f.OldRareNS+f.NewRareNS > 0 {
+			f.CameTrue, f.Statement = notTried, f.rareText()
+			continue
+		}
 		_, changed := made[f.Rule]
 		if f.OldNS > 0 && c.Comparable() {
 			f.measureDelivered(c)
@@ -143,8 +147,6 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 		noise = *f.HighNS - got
 	}
 	switch {
-	case f.OldNS == 0 && f.NewNS == 0 && f.OldRareNS+f.NewRareNS > 0:
-		say(notTried, " is %s: %s of the mean step after the recorded ones; the recorded steps do not have its cause", f.Outcome, f.rareText())
 	case f.Outcome == "new":
 		say(notTried, " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
 	case claim == 0:
@@ -177,16 +179,16 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	}
 }
 
-// rareText gives the time of a cause in some steps only, before and after, as far as it is there.
+// rareText states the change of a cause that occurs in some steps only.
 func (f *FindingChange) rareText() string {
-	was, is := gpuprof.FormatNS(f.OldRareNS), gpuprof.FormatNS(f.NewRareNS)
+	times := "it took " + gpuprof.FormatNS(f.OldRareNS)
 	switch {
 	case f.OldRareNS == 0:
-		return "it takes " + is
-	case f.NewRareNS == 0:
-		return "it took " + was
+		times = "it takes " + gpuprof.FormatNS(f.NewRareNS)
+	case f.NewRareNS > 0:
+		times += " and takes " + gpuprof.FormatNS(f.NewRareNS)
 	}
-	return "it took " + was + " and takes " + is
+	return fmt.Sprintf("%s is %s: %s of the mean step after the recorded ones; the recorded steps do not have its cause", f.Rule, f.Outcome, times)
 }
 
 func (f *FindingChange) deliveredText(c *Comparison) string {

@@ -174,7 +174,7 @@ func TracesIn(dir string) ([]string, error) {
 		return TracesIn(run)
 	}
 	if len(out) == 0 && recorded {
-		return nil, noTrace(dir)
+		return nil, missingTraceError(dir)
 	}
 	if len(out) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db, .xplane.pb or .gpt", dir).WithFix("name the folder that the profiler wrote to")
@@ -182,8 +182,8 @@ func TracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
-// noTrace returns the error for the folder of a recording without a trace, with the reason that the recorder left.
-func noTrace(dir string) error {
+// missingTraceError returns the error for the folder of a recording without a trace, with the reason that the recorder left.
+func missingTraceError(dir string) error {
 	why, fix := "it is a recording without a trace", "record the program again with gpuprof run -- CMD"
 	if r, err := record.ReadResult(dir); err == nil {
 		why += ": " + strings.TrimSuffix(r.Answer().Sentence, ".")
