@@ -72,7 +72,8 @@ func (e *entry) beyondDoubt(sign float64) float64 {
 
 // confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that this
 // stage's entries, now, confirm: the mirrored rule at level alpha, by Holm over these metrics. A confirmed entry
-// replaces the previous entry in final. The others stay Same, with the missing confirmation as their reason.
+// replaces the previous entry in final. One whose fresh blocks are slower is Inconclusive: the two stages contradict each
+// other. The others stay Same, with the missing confirmation as their reason.
 func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {
@@ -85,6 +86,12 @@ func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*en
 	for i, adjusted := range stats.Holm(p) {
 		first := g.faster[i]
 		stage := g.last.stages
+		if second := now[first.Name]; !math.IsNaN(adjusted) && second.isSlower() {
+			second.result.Verdict = Inconclusive
+			second.blockVerdict(blameNoise, fmt.Sprintf("faster in stage %d and slower in the fresh blocks of stage %d: the program or the machine changed between them", stage, stage+1))
+			final[slices.Index(final, first)] = second
+			continue
+		}
 		if !(adjusted <= alpha) {
 			first.passUnconfirmed(fmt.Sprintf("faster in stage %d, but stage %d did not find it again, so that is not confirmed", stage, stage+1))
 			if !math.IsNaN(adjusted) {
@@ -98,6 +105,14 @@ func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*en
 		again = append(again, second)
 	}
 	return again
+}
+
+// isSlower reports whether the whole 95 % interval of the change is on the worse side.
+func (e *entry) isSlower() bool {
+	if e.worseSign() > 0 {
+		return e.effect.Lower(0.975) > 0
+	}
+	return e.effect.Upper(0.975) < 0
 }
 
 // passUnconfirmed passes a metric that may be faster, with the reason why its verdict is not Improved.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -57,8 +58,14 @@ func (r *Result) Answer() gpuprof.Answer {
 		a.Verdict, a.Tone = "not recorded", gpuprof.ToneUnsure
 		a.Sentence += ", and nothing of it was recorded"
 	}
-	if r.ExitCode != 0 && !r.Stopped {
+	switch {
+	case r.ExitCode == 0 || r.Stopped:
+	case r.Signal == syscall.SIGINT.String() && len(r.Traces) > 0: // the user ended it
+	default:
 		a.Verdict, a.Tone = "program failed", gpuprof.ToneBad
+		if len(r.Traces) == 0 {
+			a.Action = &gpuprof.Action{Text: "Correct the program's own failure, then record it again."}
+		}
 	}
 	a.Sentence = strings.TrimSuffix(a.Sentence, ".") + "." // it begins with a name, which keeps its spelling
 	return a

@@ -22,7 +22,7 @@ func explainHook(o *Options, r *Result) {
 		explainNoPython(o, r)
 		return
 	case len(h.Processes) == 0 && r.ExitCode != 0:
-		r.warn("no-torch", "the program ended with an error, and no import of torch was seen before, so there is no "+o.outputName(), "see its own error above")
+		r.warn("no-torch", "the program ended with an error, and no import of torch was seen before, so there is no "+o.outputName(), "read the program's own error output")
 		return
 	case len(h.Processes) == 0 && len(r.unhooked) > 0:
 		explainUnhooked(o, r)

@@ -261,7 +261,7 @@ func (e *engine) writeConclusion() {
 		c.Text += fmt.Sprintf("; %d had no time", untried)
 	}
 	if stopped > 0 {
-		c.Text += fmt.Sprintf("; %d took too long and came to no figure", stopped)
+		c.Text += fmt.Sprintf("; %s took too long and came to no figure", gpuprof.Plural(stopped, "setting"))
 	}
 	if untried > 0 {
 		c.Text += "; give more with --budget"

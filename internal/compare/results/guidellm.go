@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -109,8 +110,15 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 		if s.Count == 0 {
 			continue // no request succeeded, or the server does not stream
 		}
+		add := func(name string, raw json.RawMessage) error {
+			if string(raw) == "null" { // it is NaN in the report, and was measured: requests succeeded
+				p.addRun(name+load, m.unit, m.is, math.NaN())
+				return nil
+			}
+			return p.servingFigure(name+load, m.unit, m.scale, m.is, raw)
+		}
 		if m.unit != "s" {
-			if err := p.servingFigure(m.name+load, m.unit, 1, m.is, s.Mean); err != nil {
+			if err := add(m.name, s.Mean); err != nil {
 				return err
 			}
 			continue
@@ -118,7 +126,7 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 		s.Percentiles = maps.Collect(maps.All(s.Percentiles))
 		s.Percentiles["mean"], s.Percentiles["p50"] = s.Mean, s.Median
 		for _, statistic := range []string{"mean", "p50", "p90", "p95", "p99"} {
-			if err := p.servingFigure(m.name+"/"+statistic+load, m.unit, m.scale, m.is, s.Percentiles[statistic]); err != nil {
+			if err := add(m.name+"/"+statistic, s.Percentiles[statistic]); err != nil {
 				return err
 			}
 		}

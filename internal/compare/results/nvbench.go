@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // nvbenchFile is a file of NVBench --json or --jsonbin, file version 1. Each benchmark has a state per point of its
@@ -149,7 +150,11 @@ func (p *parsed) nvbenchState(name string, st *nvbenchState, d jsonValue) error 
 			return err
 		}
 		if s := cmp.Or(st.findSummary(m.median), st.findSummary(m.mean)); samples == nil && s != nil {
-			samples = []float64{s.valueNumber("value")}
+			v, err := s.valueNumber("value")
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Tag, err)
+			}
+			samples = []float64{v}
 		}
 		if samples == nil {
 			continue
@@ -184,12 +189,17 @@ func (s *nvbenchSummary) valueText(name string) string {
 	return ""
 }
 
-func (s *nvbenchSummary) valueNumber(name string) float64 {
-	v, err := strconv.ParseFloat(s.valueText(name), 64)
-	if err != nil {
-		return math.NaN()
+// valueNumber returns a named value as a number, NaN if it is missing or null.
+func (s *nvbenchSummary) valueNumber(name string) (float64, error) {
+	text := s.valueText(name)
+	v, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrSyntax) && text != "" && text != "null" {
+		return 0, fmt.Errorf("%q is not a number", document.CleanText(text))
 	}
-	return v
+	if err != nil {
+		return math.NaN(), nil
+	}
+	return v, nil
 }
 
 // samplesShare is the memory for samples, as a multiple of their file's size.

@@ -16,6 +16,7 @@ import (
 type parsed struct {
 	compare.Result
 	index map[string]int // of a metric in Metrics
+	err   error          // of the first figure whose unit differs from an earlier one of the same name
 	noted map[gpuprof.Warning]bool
 }
 
@@ -41,6 +42,9 @@ func (p *parsed) metric(name, unit string, is direction) *compare.MetricData {
 			Metric: compare.Metric{Name: name, Unit: unit, HigherIsBetter: is == higherBetter, Undirected: is == undirected},
 		})
 	}
+	if had := p.Metrics[i].Unit; had != unit && p.err == nil {
+		p.err = fmt.Errorf("%s is in %q and in %q", name, had, unit)
+	}
 	return &p.Metrics[i]
 }
 
@@ -54,7 +58,10 @@ func (p *parsed) addRun(name, unit string, is direction, samples ...float64) *co
 // addSample adds a sample to a metric of one run.
 func (p *parsed) addSample(name, unit string, is direction, sample float64) *compare.MetricData {
 	m := p.metric(name, unit, is)
-	m.Runs = [][]float64{append(slices.Concat(m.Runs...), sample)}
+	if len(m.Runs) == 0 {
+		m.Runs = [][]float64{nil}
+	}
+	m.Runs[0] = append(m.Runs[0], sample)
 	return m
 }
 
@@ -90,10 +97,11 @@ func (p *parsed) addSkip(name, why string) {
 // merge adds the runs of another document.
 func (p *parsed) merge(o *parsed) {
 	for _, m := range o.Metrics {
-		into := p.metric(m.Name, "", undirected)
+		into := p.metric(m.Name, m.Unit, undirected)
 		m.Runs = append(into.Runs, m.Runs...)
 		*into = m
 	}
+	p.err = cmp.Or(p.err, o.err)
 	compare.JoinFields(p.Env, o.Env)
 	compare.JoinFields(p.Facts, o.Facts)
 	for _, n := range o.Warnings {
@@ -112,6 +120,9 @@ func (p *parsed) finish(name string) ([]*compare.Result, string, error) {
 	}
 	p.Warnings = joinSkips(p.Warnings)
 	p.Source = name
+	if p.err != nil {
+		return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w", name, p.Tool, p.err).WithFix("give each figure a name of its own")
+	}
 	why, fix := "it holds no benchmark", "run it again without a filter"
 	switch {
 	case len(p.Metrics) > 0:

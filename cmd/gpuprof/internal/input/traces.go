@@ -187,7 +187,10 @@ func missingTraceError(dir string) error {
 	why, fix := "it is a recording without a trace", "record the program again with gpuprof run -- CMD"
 	if r, err := record.ReadResult(dir); err == nil {
 		why += ": " + strings.TrimSuffix(r.Answer().Sentence, ".")
-		if len(r.Warnings) > 0 {
+		switch {
+		case r.ExitCode != 0:
+			fix = "correct the program's own failure, then record it again"
+		case len(r.Warnings) > 0:
 			fix = cmp.Or(r.Warnings[0].Fix, fix)
 		}
 	}
