@@ -108,12 +108,12 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
-// stated returns the verdict from facts that precede every claim: launches that failed, a recording that is mostly
-// start-up, or one kernel that is most of the work. The answer is empty if none of them applies.
+// stated returns the verdict from facts that precede every claim: a kernel that failed, launches that all failed, a
+// recording that is mostly start-up, or one kernel that is most of the work. The answer is empty if none applies.
 func (a *Analysis) stated() gpuprof.Answer {
 	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
 	for _, w := range a.Warnings {
-		if w.Code == failedLaunches && !kernels {
+		if w.Code == failedKernel || w.Code == failedLaunches && !kernels {
 			return gpuprof.Answer{Verdict: "fault of the program", Tone: gpuprof.ToneBad, Sentence: upperFirst(w.Text) + ".", Action: &gpuprof.Action{Text: upperFirst(w.Fix) + "."}}
 		}
 	}
@@ -148,7 +148,9 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 // lostKernels is the code of the warning that launches were recorded but no kernels.
 const lostKernels = "lost-kernels"
 
-const failedLaunches = "failed-launches"
+// failedLaunches and failedKernel are the codes of the warnings that launches returned an error, and that a kernel
+// failed while it ran. After the latter no work of its process runs, so the other records are of a broken program.
+const failedLaunches, failedKernel = "failed-launches", "failed-kernel"
 
 // causeText states the cause of a finding and its cost: as idle time of the GPU, or as a share of the step.
 func (a *Analysis) causeText(f *gpuprof.Finding) string {
@@ -321,7 +323,7 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 		a.Text = "No change is known for this kind of program. To measure one of yours:"
 	case a.Command == "":
 	case f.ClaimNS > 0:
-		a.Text += ". Then measure:"
+		a.Text = strings.TrimSuffix(a.Text, ":") + ". Then measure:" // a line of Python may end with a colon
 	default: // the command itself is the advice
 		a.Text = upperFirst(f.PyTorch) + ":"
 	}

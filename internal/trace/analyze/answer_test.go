@@ -43,6 +43,12 @@ func TestAnswerFollowsTheState(t *testing.T) {
 	pages := judged(80, moves)
 	failed := judged(80, claimed(gpuprof.RuleItem, "starved", 12))
 	failed.Warnings = []gpuprof.Warning{{Code: failedLaunches, Text: "2 launches failed", Fix: "compile again"}}
+	broken := judged(20, note(gpuprof.RuleOneKernel, "solve takes 90 % of the work"))
+	broken.Devices[0].Kernels = 4
+	broken.Warnings = []gpuprof.Warning{{Code: failedKernel, Text: "a kernel failed", Fix: "look at it"}}
+	someFailed := judged(20, note(gpuprof.RuleOneKernel, "solve takes 90 % of the work"))
+	someFailed.Devices[0].Kernels = 4
+	someFailed.Warnings = failed.Warnings
 	for name, c := range map[string]struct {
 		of       *Analysis
 		verdict  string
@@ -65,6 +71,8 @@ func TestAnswerFollowsTheState(t *testing.T) {
 		"one kernel":        {one, "bound by one kernel", gpuprof.ToneUnsure, "solve takes 90 % of the work."},
 		"pages":             {pages, "slow: page moves", gpuprof.ToneBad, "The driver moves pages for 9.00 ms."},
 		"failed launches":   {failed, "fault of the program", gpuprof.ToneBad, "2 launches failed."},
+		"a failed kernel":   {broken, "fault of the program", gpuprof.ToneBad, "A kernel failed."},
+		"some launches":     {someFailed, "bound by one kernel", gpuprof.ToneUnsure, "solve takes 90 % of the work."},
 		"nothing":           {&Analysis{}, "not decided", gpuprof.ToneUnsure, "nothing that a rule could judge"},
 	} {
 		got := c.of.Answer()
@@ -106,6 +114,17 @@ func TestAnswerDrawsWhatItSays(t *testing.T) {
 	a.Recording = &Recording{Kind: CommunicationOnly}
 	if b := a.Answer().Bar; b != nil {
 		t.Errorf("communication alone: %+v", b)
+	}
+}
+
+// An advised line of Python that ends with a colon gets no second mark.
+func TestActionEndsOnce(t *testing.T) {
+	f := claimed(gpuprof.RuleNoAMP, "gemm", 50)
+	for advice, want := range map[string]string{"with autocast():": "Change: with autocast(). Then measure:", "set it": "Change: set it. Then measure:"} {
+		f.PyTorch = advice
+		if got := actionOf(&f); got.Text != want {
+			t.Errorf("%q, want %q", got.Text, want)
+		}
 	}
 }
 

@@ -73,12 +73,29 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 		b.Text = strings.TrimSpace(b.Text + " What bounds the program is unknown: too many records of a device are wrong.")
 		return
 	}
-	of := partsOf(a)
-	var text string
-	// The first finding names the kernel, however long a program that runs once works on the host before and after it.
+	// The first finding names the kernel, also if a program that runs once works longer on the host before and after it.
 	oneKernel := slices.ContainsFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleOneKernel && f.First })
+	text := a.findLargestBound(func(k *boundKind) bool { return !oneKernel || k.by != "host" })
+	if oneKernel && b.Share < leastOneKernel {
+		text = a.findLargestBound(func(k *boundKind) bool { return k.by != "host" && k.by != "waits" })
+		b.Text = strings.TrimSpace(fmt.Sprintf("The device's work is bound by %s %s of it, and the device is busy for %s of %s. ", text,
+			shareText(b.NS, a.Step.BusyNS), shareText(a.Step.BusyNS, a.Step.NS), whole) + b.Text)
+		return
+	}
+	if b.By != "" {
+		b.Text = strings.TrimSpace(fmt.Sprintf("The program is bound by %s %.0f %% of %s. ", text, 100*b.Share, whole) + b.Text)
+	}
+}
+
+// leastOneKernel is the least share of the step with which a kernel bounds a program that works on the host for longer.
+const leastOneKernel = 0.3
+
+// findLargestBound sets the bound to the kind, among those that may be, with the most time, and returns its text.
+func (a *Analysis) findLargestBound(mayBe func(*boundKind) bool) (text string) {
+	b, of := &a.Bound, partsOf(a)
+	b.By, b.NS, b.Share = "", 0, 0
 	for _, k := range boundKinds(a.Recording != nil && a.Recording.Serving == "decode") {
-		if oneKernel && k.by == "host" {
+		if !mayBe(&k) {
 			continue
 		}
 		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
@@ -98,9 +115,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 			text = fmt.Sprintf(text, gpuprof.WordList(parts[:min(len(parts), 3)], "and"))
 		}
 	}
-	if b.By != "" {
-		b.Text = strings.TrimSpace(fmt.Sprintf("The program is bound by %s %.0f %% of %s. ", text, 100*b.Share, whole) + b.Text)
-	}
+	return text
 }
 
 // mainOther returns the kernel with at least half of the time of class "other", "" for none.

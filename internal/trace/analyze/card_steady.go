@@ -14,7 +14,7 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
-	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches }) {
+	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches || w.Code == failedKernel }) {
 		if kernels, _, _ := x.countKernels(); kernels == 0 {
 			return true
 		}

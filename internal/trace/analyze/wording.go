@@ -70,9 +70,12 @@ func ShortName(s string) string {
 }
 
 // CutName cuts a name for a sentence to longestName characters.
-func CutName(s string) string {
-	if r := []rune(s); len(r) > longestName {
-		return string(r[:longestName-1]) + "…"
+func CutName(s string) string { return CutText(s, longestName) }
+
+// CutText cuts a text to a number of characters.
+func CutText(s string, longest int) string {
+	if r := []rune(s); len(r) > longest {
+		return string(r[:longest-1]) + "…"
 	}
 	return s
 }

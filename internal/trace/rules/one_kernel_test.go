@@ -106,6 +106,17 @@ func TestOnePass(t *testing.T) {
 	if f := mustFind(t, a, gpuprof.RuleOneKernel); a.Findings[0].Rule != f.Rule || !strings.HasPrefix(a.Bound.Text, "The program is bound by the kernel render: ") {
 		t.Errorf("%s: %s", f.Title, a.Bound.Text)
 	}
+	// Beside ten times as much work on the host the kernel bounds the device's work, and not the program.
+	s = newScene()
+	s.native = true
+	s.kernelOn(7, "render(float *)", 3000*us, 10800)
+	s.wait("cudaDeviceSynchronize")
+	s.work(30000 * us)
+	a, _ = analyse(t, s.end().trace())
+	want := "The device's work is bound by the kernel render: such kernels take 100 % of it, and the device is busy for 9 % of the recording window. "
+	if f := mustFind(t, a, gpuprof.RuleOneKernel); a.Findings[0].Rule != f.Rule || !strings.HasPrefix(a.Bound.Text, want) {
+		t.Errorf("%s: %s", f.Title, a.Bound.Text)
+	}
 	s = newScene()
 	s.native = true
 	for range 40 {

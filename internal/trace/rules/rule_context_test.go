@@ -151,6 +151,10 @@ func TestHostBoundNamesThePlace(t *testing.T) {
 		{"an operator", func(s *scene) { s.in("mylib::plan", func() { s.work(900 * us) }) }, "mylib::plan"},
 		{"a call", func(s *scene) { s.call("cudaHostRegister", 900*us) }, "cudaHostRegister"},
 		{"nothing recorded", func(s *scene) { s.work(900 * us) }, "code between aten::conv2d and aten::mm"},
+		{"a long and a short name", func(s *scene) {
+			s.in(strings.Repeat("l", 90), func() { s.work(us) })
+			s.work(900 * us)
+		}, "code between " + strings.Repeat("l", 90) + " and aten::mm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := analyse(t, act(4, func(s *scene) {
@@ -166,6 +170,23 @@ func TestHostBoundNamesThePlace(t *testing.T) {
 				t.Errorf("claims %g of the step", f.Share)
 			}
 		})
+	}
+}
+
+// Two long names of a place are each cut: the title keeps both, and the list of places has them whole.
+func TestHostBoundCutsEachName(t *testing.T) {
+	before, after := "before_"+strings.Repeat("b", 90), "after_"+strings.Repeat("a", 90)
+	a, _ := analyse(t, act(4, func(s *scene) {
+		s.op(before, bf16gemm, 100*us)
+		s.work(900 * us)
+		s.op(after, bf16gemm, 100*us)
+	}).trace())
+	f := mustFind(t, a, "host-bound")
+	if want := "in code between before_bbbb"; !strings.Contains(f.Title, want) || !strings.Contains(f.Title, "b… and after_aaaa") || !strings.Contains(f.Title, "a…") {
+		t.Errorf("%s", f.Title)
+	}
+	if f.Sites[0].Where != "code between "+before+" and "+after {
+		t.Errorf("sites are %v", f.Sites)
 	}
 }
 

@@ -125,11 +125,20 @@ func TestNoTF32IsQuietWhereTF32IsAllowed(t *testing.T) {
 // TF32 has at most twice the rate of FP32 on the smaller chips, 16 bits four times.
 func TestSmallTensorCoresClaimLess(t *testing.T) {
 	s := act(3, func(s *scene) { s.op("aten::mm", sgemm, 800*us) })
-	s.device.Name, s.device.Minor = "NVIDIA RTX 4090", 9
+	s.device.Name, s.device.Minor = "NVIDIA L40S", 9
 	a, _ := analyse(t, s.trace())
 	no32, amp := mustFind(t, a, "no-tf32"), mustFind(t, a, "no-amp")
 	if no32.ClaimNS != 2*400*us || amp.ClaimNS != 2*200*us {
 		t.Errorf("no-tf32 claims %d ns, no-amp %d ns", no32.ClaimNS, amp.ClaimNS)
+	}
+	// On a GeForce TF32 has the rate of FP32, and 16 bits twice that: only 16 bits save time.
+	s.device.Name = "NVIDIA GeForce RTX 4090"
+	a, _ = analyse(t, s.trace())
+	if no32 := find(a, "no-tf32"); no32 != nil {
+		t.Errorf("no-tf32 on a GeForce: %s", no32.Title)
+	}
+	if amp := mustFind(t, a, "no-amp"); amp.ClaimNS != 2*400*us || a.Findings[0].Rule != amp.Rule || !strings.Contains(caveats(amp), "TF32 and FP32 are equal") {
+		t.Errorf("no-amp claims %d ns: %s", amp.ClaimNS, caveats(amp))
 	}
 }
 

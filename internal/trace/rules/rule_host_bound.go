@@ -50,7 +50,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	if c.x.SteadySteps() > 1 && float64(at.longest) >= onePause*float64(max(ns, d.Starved.TotalAnd(c.x.Steady))) {
 		return []analyze.Found{c.describePause(d, at)}
 	}
-	sites := at.topPlaces()
+	sites, place := at.topPlaces()
 	what := "the device waits for the host"
 	if starved.Total() == 0 {
 		what = "the device waits for operations to begin after their launch, because the host does not launch ahead of it"
@@ -63,9 +63,9 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 		case 2*at.totalNS() < starved.Total():
 			word = "longest, in the " + gpuprof.FormatNS(at.totalNS()) + " that were looked at,"
 		}
-		what += ", " + word + " while it is " + placePhrase(sites[0].Where)
-		if place := c.findHostPlace(); place != "" && strings.HasPrefix(sites[0].Where, "code ") {
-			what += ", in samples of later steps at " + place
+		what += ", " + word + " while it is " + place
+		if seen := c.findHostPlace(); seen != "" && strings.HasPrefix(place, "in code ") {
+			what += ", in samples of later steps at " + seen
 		}
 	}
 	f := c.newFinding(cl, what)
@@ -95,8 +95,9 @@ const onePause = 0.75
 // nothing, because only one step has the pause.
 func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	f := c.newFinding(claim{device: -1}, fmt.Sprintf("the device waits for the host once, for %s in one of %d steps", gpuprof.FormatNS(at.longest), c.x.SteadySteps()))
-	if f.Sites = at.topPlaces(); len(f.Sites) > 0 {
-		f.Title += "; the host is longest " + placePhrase(f.Sites[0].Where)
+	sites, place := at.topPlaces()
+	if f.Sites = sites; place != "" {
+		f.Title += "; the host is longest " + place
 	}
 	f.Evidence["longest_gap_ns"] = at.longest
 	f.Evidence["gaps"] = at.gaps
@@ -111,8 +112,9 @@ func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analy
 	at := c.sumGapActivity(d, when)
 	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.formatPerStep(when))
 	f := c.newFinding(claim{device: -1}, what)
-	if f.Sites = at.topPlaces(); len(f.Sites) > 0 {
-		f.Title += "; the host is longest " + placePhrase(f.Sites[0].Where)
+	sites, place := at.topPlaces()
+	if f.Sites = sites; place != "" {
+		f.Title += "; the host is longest " + place
 	}
 	f.Evidence["unknown_ns"] = when.Total()
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)

@@ -77,7 +77,7 @@ var hostOperatorKnobs = []struct {
 	name *lazyregexp.Regexp
 	text string
 }{
-	{lazyregexp.New(`^(gloo|mpi|c10d|ucc):`), "ranks that reach it together: most of its time is a wait for the other ranks; fewer, larger messages, and asynchronous calls (async_op=True, isend, irecv) around work that does not need their data"},
+	{lazyregexp.New(`^(gloo|mpi|c10d|ucc):`), "ranks that reach it together: much of its time can be a wait for the other ranks; fewer, larger messages, and asynchronous calls (async_op=True, isend, irecv) around work that does not need their data"},
 	{lazyregexp.New(`slow_conv|thnn_conv`), "a build of PyTorch with oneDNN, whose convolutions take the place of this reference implementation (torch.backends.mkldnn.is_available()); memory_format=torch.channels_last"},
 	{lazyregexp.New(`batch_norm`), "model.eval() for inference, and batch norm folded into the convolution before it (torch.nn.utils.fuse_conv_bn_eval)"},
 	{lazyregexp.New(`::(_?u?random_?|normal_?|uniform_?|bernoulli_?|randn?|randint|randperm|exponential_?)$`), "draw numbers once before the loop, or where they are used: torch.randn(..., device=x.device)"},
@@ -96,6 +96,8 @@ func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 	for i, k := range hostOperatorKnobs {
 		switch {
 		case !k.name.MatchString(o.Name):
+		case i == 0 && c.t.World == 1:
+			return "no collective calls in a job of one rank: it has no other rank to exchange data with"
 		case i == 0: // no device computes what a rank waits for
 			return k.text
 		default:

@@ -90,10 +90,25 @@ func TestHostOperator(t *testing.T) {
 			if f := &a.Findings[0]; strings.HasPrefix(f.Title, "gloo:") != strings.Contains(f.PyTorch, "ranks") {
 				t.Errorf("%q gets the advice %q", f.Title, f.PyTorch)
 			}
+			if f := &a.Findings[0]; strings.Contains(f.PyTorch, "other ranks") && !strings.Contains(f.PyTorch, "can be a wait") {
+				t.Errorf("states a wait that the recording does not show: %s", f.PyTorch)
+			}
 			gpu := regexp.MustCompile(`GPU|CUDA|cuda|kernel`)
 			if f := &a.Findings[0]; f.Rule == gpuprof.RuleHostOperator && (f.ClaimNS > 0 || gpu.MatchString(f.Title+f.PyTorch+strings.Join(f.Caveats, " "))) {
 				t.Errorf("a recording of the host alone: %+v", f)
 			}
 		})
+	}
+}
+
+// A job of one rank waits for no other rank.
+func TestCollectivesOfOneRank(t *testing.T) {
+	for world, want := range map[int]string{1: "a job of one rank", 2: "can be a wait for the other ranks"} {
+		in := hostAlone(model.Kineto, 1, func(s *scene) { s.in("gloo:all_reduce", func() { s.work(80 * ms) }) })
+		in.World = world
+		a, _ := analyse(t, in)
+		if f := mustFind(t, a, gpuprof.RuleHostOperator); !strings.Contains(f.PyTorch, want) {
+			t.Errorf("%d ranks: %s", world, f.PyTorch)
+		}
 	}
 }

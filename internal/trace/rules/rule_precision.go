@@ -19,9 +19,11 @@ const (
 	tensorGain = 8
 	// halfGain is the gain from TF32 to 16 bits: double rate, half the bytes.
 	halfGain = 2
-	// smallTF32Gain and smallHalfGain are the largest gains on smaller chips (compute capability 8.6, 8.9 and 12). TF32:
-	// L40S 183 against 91.6 TF/s, RTX 4090 82.6 against 82.6. 16 bits: L40S 362, RTX 4090 165.
-	smallTF32Gain, smallHalfGain = 2, 4
+	// smallTF32Gain and smallHalfGain are the largest gains on smaller chips (compute capability 8.6, 8.9 and 12): on an
+	// L40S 183 (TF32) and 362 (16 bits) against 91.6 TF/s. A GeForce with such a chip computes products that are summed in
+	// FP32 at half these rates: a GeForce RTX 4090 has 82.6 and 165 against 82.6 TF/s.
+	smallTF32Gain, smallHalfGain     = 2, 4
+	geForceTF32Gain, geForceHalfGain = 1, 2
 )
 
 // isAMD reports whether a device is from AMD, by its name, or without a name by calls of the HIP runtime.
@@ -44,6 +46,8 @@ var instinct = lazyregexp.New(`MI([1-9]\d\d)`)
 func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 	m := instinct.FindStringSubmatch(d.props.Name)
 	switch {
+	case c.isSmallGeForce(d):
+		return geForceHalfGain
 	case isSmallChip(c.getCapability(d)):
 		return smallHalfGain
 	case c.getCapability(d) >= 70:
@@ -57,10 +61,17 @@ func (c *ruleContext) getHalfRate(d *ruleDevice) int64 {
 }
 
 func (c *ruleContext) getTF32Rate(d *ruleDevice) int64 {
-	if isSmallChip(c.getCapability(d)) {
+	switch {
+	case c.isSmallGeForce(d):
+		return geForceTF32Gain
+	case isSmallChip(c.getCapability(d)):
 		return smallTF32Gain
 	}
 	return tensorGain
+}
+
+func (c *ruleContext) isSmallGeForce(d *ruleDevice) bool {
+	return isSmallChip(c.getCapability(d)) && strings.Contains(d.props.Name, "GeForce")
 }
 
 // isSmallChip reports whether chips of a compute capability have small tensor cores, with a lower gain over ordinary
@@ -109,9 +120,10 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 
 // findNoTF32 finds FP32 products on ordinary cores of a device with TF32 (compute capability 8.0), if no product of the
 // same kind uses TF32: PyTorch enables TF32 for matrix products and for convolutions separately. It claims at most
-// seven eighths of their exclusive time, half on chips whose tensor cores are small.
+// seven eighths of their exclusive time, half on chips whose tensor cores are small. On a GeForce TF32 has the rate of
+// FP32, so that only 16 bits save time (findNoAMP).
 func (c *ruleContext) findNoTF32() []analyze.Found {
-	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 }
+	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 && c.getTF32Rate(d) > 1 }
 	p := c.sumProducts(able)
 	refused := func(kind matmulKind) bool {
 		return p.ns[matmul{kind, precFP32}] > 0 && p.ns[matmul{kind, precTF32}] == 0
@@ -146,9 +158,6 @@ func (c *ruleContext) findNoTF32() []analyze.Found {
 	f.Sites = c.listGPUSites(pick)
 	f.PyTorch = adviseTF32(gemm, conv)
 	f.Caveats = append(f.Caveats, fmt.Sprintf("TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the largest ratio of peak rates of chips of this kind (%d), products limited by memory gain less", best))
-	if slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return able(d) && strings.Contains(d.props.Name, "GeForce") }) {
-		f.Caveats = append(f.Caveats, "on a GeForce the peak rates of TF32 and FP32 are equal: 16 bits have twice the rate")
-	}
 	if p.precisionNS(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: PyTorch allows it for matrix products and for convolutions apart")
 	}
@@ -179,8 +188,8 @@ func adviseTF32(gemm, conv bool) string {
 
 // findNoAMP finds FP32 products of a program without 16-bit products on tensor cores, on a device with 16-bit cores
 // (compute capability 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary
-// cores (three quarters on MI100, MI200 and chips whose tensor cores are small) and half of the time of TF32 products,
-// less the claim of no-tf32.
+// cores (three quarters on MI100, MI200 and chips whose tensor cores are small, half on a GeForce with such a chip) and
+// half of the time of TF32 products, less the claim of no-tf32.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)
@@ -223,6 +232,9 @@ func (c *ruleContext) findNoAMP() []analyze.Found {
 	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
+	}
+	if fp32 > 0 && slices.ContainsFunc(c.devices, c.isSmallGeForce) {
+		f.Caveats = append(f.Caveats, "on a GeForce the peak rates of TF32 and FP32 are equal: 16 bits have twice the rate")
 	}
 	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
 	f.Caveats = append(f.Caveats, c.getArchCaveat()...)

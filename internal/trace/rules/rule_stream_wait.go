@@ -32,9 +32,9 @@ func (c *ruleContext) findStreamWait() []analyze.Found {
 		what += "; it waits longest " + waits[kinds[0]].Words(kinds[0])
 	}
 	at := c.sumGapActivity(d, cl.spans)
-	places := at.topPlaces()
-	if len(places) > 0 {
-		what += ", while the host is longest " + placePhrase(places[0].Where)
+	places, place := at.topPlaces()
+	if place != "" {
+		what += ", while the host is longest " + place
 	}
 	f := c.newFinding(cl, what)
 	f.Evidence["queued_ns"] = d.Queued.TotalAnd(c.x.Steady)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -28,6 +29,8 @@ type gapSites struct {
 	// inner is the time by Python frame below each place.
 	inner map[string]map[model.NameID]int64
 	last  map[string]int // by place: the gap counted last
+	// phrases are the places for a sentence, with long names cut.
+	phrases map[string]string
 }
 
 // totalNS returns the time of the evaluated gaps, ns.
@@ -36,7 +39,7 @@ func (g *gapSites) totalNS() int64 { return g.inOps + g.inCalls + g.elsewhere }
 // sumGapActivity adds up, for each gap, the activity of the thread whose launch ended the gap.
 func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites {
 	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{},
-		computing: map[model.NameID]int64{}}
+		computing: map[model.NameID]int64{}, phrases: map[string]string{}}
 	least := longSpanLimit(gaps, longestGaps)
 	computes := c.findHostComputing()
 	long := 0
@@ -72,7 +75,8 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 			default:
 				out.elsewhere += ns
 			}
-			where := c.namePlace(in, next, lane)
+			where, phrase := c.namePlace(in, next, lane)
+			out.phrases[where] = phrase
 			out.addGapTime(where, seen, ns)
 			if in >= 0 && c.t.Host[in].Kind == model.Python {
 				out.addFrameTime(where, c.t.Host[in].Name, ns)
@@ -99,9 +103,13 @@ func (g *gapSites) addFrameTime(where string, frame model.NameID, ns int64) {
 	g.inner[where][frame] += ns
 }
 
-// topPlaces returns the places with most time, each with the frame below it that takes most of it.
-func (g *gapSites) topPlaces() []gpuprof.Site {
-	out := g.topSites()
+// topPlaces returns the places with most time, each with the frame below it that takes most of it, and the first one as
+// a phrase such as "at aten::mm".
+func (g *gapSites) topPlaces() (out []gpuprof.Site, first string) {
+	out = g.topSites()
+	if len(out) > 0 {
+		first = g.phrases[out[0].Where]
+	}
 	for i := range out {
 		best, most := "", int64(0)
 		for frame, ns := range g.inner[out[i].Where] {
@@ -111,9 +119,12 @@ func (g *gapSites) topPlaces() []gpuprof.Site {
 		}
 		if best != "" && 4*most >= out[i].NS && !strings.HasPrefix(out[i].Where, best) {
 			out[i].Where += ", in " + best
+			if i == 0 {
+				first += ", in " + analyze.CutName(best)
+			}
 		}
 	}
-	return out
+	return out, first
 }
 
 // longSpanLimit returns a length, ns, that about n spans reach or exceed.
@@ -131,10 +142,12 @@ func longSpanLimit(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after.
-func (c *ruleContext) namePlace(in, next int32, lane uint32) string {
+// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after. The
+// phrase is for a sentence: it cuts each long name by itself, so that it keeps both ends of a pair.
+func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase string) {
 	if in >= 0 && !c.isStep(in) {
-		return c.nameSite(in)
+		where = c.nameSite(in)
+		return where, "at " + analyze.CutName(where)
 	}
 	r := c.x.LaneAt(lane)
 	before := r.Hi - 1
@@ -150,13 +163,22 @@ func (c *ruleContext) namePlace(in, next int32, lane uint32) string {
 	}
 	switch {
 	case a == "" && b == "":
-		return "code outside recorded operators and calls"
+		where = "code outside recorded operators and calls"
+		return where, "in " + where
 	case a == "":
-		return "code before " + b
+		return "code before " + b, "in code before " + analyze.CutName(b)
 	case b == "":
-		return "code after " + a
+		return "code after " + a, "in code after " + analyze.CutName(a)
 	}
-	return "code between " + a + " and " + b
+	return "code between " + a + " and " + b, "in code between " + cutBeside(a, b) + " and " + cutBeside(b, a)
+}
+
+// longestPair is the length in characters of two names in a sentence.
+const longestPair = 110
+
+// cutBeside cuts one of two names in a sentence to the room that the other leaves, and at least to half of it.
+func cutBeside(name, other string) string {
+	return analyze.CutText(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
 }
 
 // nameOutermost returns the name of the outermost event around a host event or of itself, ignoring step ranges.
@@ -238,12 +260,4 @@ func (c *ruleContext) findDevice(index int) *ruleDevice {
 		return nil
 	}
 	return c.devices[i]
-}
-
-func placePhrase(where string) string {
-	where = analyze.CutName(where)
-	if strings.HasPrefix(where, "code ") {
-		return "in " + where
-	}
-	return "at " + where
 }

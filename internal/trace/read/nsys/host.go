@@ -26,6 +26,9 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 			failed++
 			form = failedName
 			noteError(r.failedWith, r.names.nameID(v[2], form), code)
+			if f := &r.failedKernel; (f.code == 0 || start < f.start) && kernelErrors()[code] != "" {
+				*f = failedCall{start, code, r.names.nameID(v[2], apiName)}
+			}
 		}
 		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
 			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], form)}
@@ -62,41 +65,60 @@ func kernelErrors() map[int64]string {
 		715: "cudaErrorIllegalInstruction", 716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc", 719: "cudaErrorLaunchFailure"}
 }
 
-// warnFailedKernel warns of the first call that returned the error of a kernel.
-func (r *reader) warnFailedKernel() {
-	for i := range r.t.Host {
-		h := &r.t.Host[i]
-		if cause := kernelErrors()[r.failedWith[h.Name]]; h.Kind == model.API && cause != "" {
-			r.t.Warn("failed-launches", fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", r.t.Name(h.Name), r.failedWith[h.Name], cause),
-				"run the program under compute-sanitizer, which names the kernel and the line")
-			return
-		}
-	}
+// failedCall is a call that returned an error; code is 0 for no call.
+type failedCall struct {
+	start, code int64
+	name        model.NameID
 }
 
-// warnFailedLaunches warns of launches that returned an error, so that their kernels never ran.
+// warnFailedKernel warns that a kernel failed, with the first call that returned its error and the number of launches
+// that failed after that call.
+func (r *reader) warnFailedKernel(later int) {
+	f := r.failedKernel
+	text := fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", r.t.Name(r.names.resolved(f.name)), f.code, kernelErrors()[f.code])
+	if later > 0 {
+		text += "; " + describeFailed(later, "later ", "")
+	}
+	r.t.Warn("failed-kernel", text, "run the program under compute-sanitizer, which names the kernel and the line")
+}
+
+// warnFailedLaunches warns of a kernel that failed while it ran, and of launches that returned an error without one.
 func (r *reader) warnFailedLaunches() {
 	name, known := r.names.byText[failedLaunch]
-	if !known {
-		r.warnFailedKernel()
-		return
-	}
-	failed := 0
+	failed, later := 0, 0
 	for i := range r.t.Host {
-		if r.t.Host[i].Name == name {
+		switch h := &r.t.Host[i]; {
+		case !known || h.Name != name:
+		case r.failedKernel.code == 0 || h.Start < r.failedKernel.start:
 			failed++
+		case h.Start > r.failedKernel.start:
+			later++
 		}
 	}
-	text := analyze.Plural(failed, "launch of a kernel", "launches of kernels") + " returned an error"
-	fix := "check what each launch returns (cudaGetLastError)"
+	if r.failedKernel.code != 0 {
+		r.warnFailedKernel(later)
+	}
+	if failed == 0 {
+		return
+	}
+	cause, fix := "", "check what each launch returns (cudaGetLastError)"
 	code := r.failedWith[name]
-	if cause := launchErrors()[code]; cause != "" {
-		text += fmt.Sprintf(" (%d %s)", code, cause)
+	if text := launchErrors()[code]; text != "" {
+		cause = fmt.Sprintf(" (%d %s)", code, text)
 		fix += "; compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
 	} else if code != severalErrors {
-		text += fmt.Sprintf(" (%d)", code)
+		cause = fmt.Sprintf(" (%d)", code)
 	}
-	r.t.Warn("failed-launches", text+", and their kernels did not run", fix)
+	r.t.Warn("failed-launches", describeFailed(failed, "", cause), fix)
+}
+
+// describeFailed states how many launches failed; when is "later " or "", and cause is the error in brackets or "".
+func describeFailed(n int, when, cause string) string {
+	whose := "their kernels"
+	if n == 1 {
+		whose = "its kernel"
+	}
+	return analyze.Plural(n, when+"launch of a kernel", when+"launches of kernels") + " returned an error" + cause + ", and " + whose + " did not run"
 }
 
 // readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.

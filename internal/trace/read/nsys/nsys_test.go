@@ -178,25 +178,37 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestFailedLaunches: the warning has the error of the launches, not of other calls, and none where they differ.
+// TestFailedLaunches: a kernel that failed is named by the first call that returned its error, whatever else failed;
+// failed launches without one have the error of the launches, not of other calls, and no error if theirs differ.
 func TestFailedLaunches(t *testing.T) {
-	const launches = "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaLaunchKernel%')"
+	const launches, fill = "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaLaunchKernel%')", "correlationId = 13"
 	set := func(code, where string) string {
 		return "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = " + code + " WHERE " + where
 	}
-	another := "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start,end,eventClass,globalTid,correlationId,nameId,returnValue) VALUES (6000,6100,0," + tid100 + ",99,3,98)"
+	call := func(start, name, code string) string {
+		return "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start,end,eventClass,globalTid,correlationId,nameId,returnValue) VALUES (" + start + "," + start + "+50,0," + tid100 + ",99," + name + "," + code + ")"
+	}
+	const launch, copied, filled = "3", "4", "9" // ids of names
 	for name, c := range map[string]struct {
 		change []string
+		code   string
 		want   string
 	}{
-		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and their kernels did not run"},
-		"an error without a known cause":        {[]string{set("719", launches)}, "1 launch of a kernel returned an error (719), and their kernels did not run"},
-		"a kernel that failed while it ran":     {[]string{set("700", "nameId IN (SELECT id FROM StringIds WHERE value LIKE 'cudaMemsetAsync%')")}, "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
-		"several errors":                        {[]string{set("222", launches), another}, "2 launches of kernels returned an error, and their kernels did not run"},
+		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "failed-launches", "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and its kernel did not run"},
+		"an error without a known cause":        {[]string{set("9", launches)}, "failed-launches", "1 launch of a kernel returned an error (9), and its kernel did not run"},
+		"several errors":                        {[]string{set("222", launches), call("6000", launch, "98")}, "failed-launches", "2 launches of kernels returned an error, and their kernels did not run"},
+		"a kernel that failed":                  {[]string{set("700", fill)}, "failed-kernel", "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
+		"a launch returned its error":           {[]string{set("719", launches)}, "failed-kernel", "a kernel failed while it ran: cudaLaunchKernel returned its error (719 cudaErrorLaunchFailure)"},
+		"the first call of several":             {[]string{call("6000", copied, "700"), set("700", fill)}, "failed-kernel", "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
+		"the first call in a later row":         {[]string{set("700", fill), call("3200", copied, "700")}, "failed-kernel", "a kernel failed while it ran: cudaMemcpyAsync returned its error (700 cudaErrorIllegalAddress)"},
+		"another error of that call before":     {[]string{set("1", fill), call("6000", filled, "700")}, "failed-kernel", "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
+		"launches after it": {[]string{set("719", fill), call("6000", launch, "719"), call("6100", launch, "719")}, "failed-kernel",
+			"a kernel failed while it ran: cudaMemsetAsync returned its error (719 cudaErrorLaunchFailure); 2 later launches of kernels returned an error, and their kernels did not run"},
+		"a launch before it": {[]string{set("98", launches), set("700", fill)}, "failed-launches", "1 launch of a kernel returned an error (98 cudaErrorInvalidDeviceFunction), and its kernel did not run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := read(t, append(schema2025(), c.change...)...)
-			i := slices.IndexFunc(tr.Warnings, func(w gpuprof.Warning) bool { return w.Code == "failed-launches" })
+			i := slices.IndexFunc(tr.Warnings, func(w gpuprof.Warning) bool { return w.Code == c.code })
 			if i < 0 || tr.Warnings[i].Text != c.want {
 				t.Errorf("warnings %v, want %q", tr.Warnings, c.want)
 			}

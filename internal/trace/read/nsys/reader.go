@@ -19,6 +19,8 @@ type reader struct {
 	names      names
 	lanes      map[int64]uint32       // by globalTid
 	failedWith map[model.NameID]int64 // error codes by call name; severalErrors if they differ
+	// failedKernel is the first call that returned an error of kernelErrors.
+	failedKernel failedCall
 	// firstLane is the first lane seen of each process.
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
