@@ -68,7 +68,7 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	}
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
-	step := 0
+	step, reserved := 0, r.Start.Reserved
 	d.Still = n > 0
 	r.eachEvent(func(event int, act Action, row *allocation, l Level, micros int64) {
 		d.countEvent(act)
@@ -76,6 +76,7 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 			t.peak, t.level, t.micros = event, l, micros
 		}
 		d.PeakReserved = max(d.PeakReserved, l.Reserved)
+		d.mapped, reserved = d.mapped+max(0, l.Reserved-reserved), l.Reserved
 		switch act {
 		case Alloc:
 			rounded += int64(round(row.size))

@@ -31,12 +31,13 @@ const (
 )
 
 func (a *Analysis) findAll() {
+	failed := slices.ContainsFunc(a.Devices, func(d Device) bool { return len(d.OOMs) > 0 })
 	for i := range a.Devices {
 		d := &a.Devices[i]
 		if d.Peak.Requested == 0 && len(d.OOMs) == 0 {
 			continue
 		}
-		c := &ruleInput{Device: d, r: d.Replay, a: d.account, kinds: d.kinds}
+		c := &ruleInput{Device: d, r: d.Replay, a: d.account, kinds: d.kinds, failed: failed}
 		for _, rule := range findingRules() {
 			if f, ok := rule(c); ok {
 				f.Device = i
@@ -100,6 +101,8 @@ type ruleInput struct {
 	r     *Replay
 	a     *account
 	kinds []Category
+	// failed reports an out-of-memory error on any device, which ends the work on all devices.
+	failed bool
 }
 
 func findingRules() []func(*ruleInput) (Finding, bool) {

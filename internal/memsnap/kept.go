@@ -175,7 +175,11 @@ func (c *ruleInput) hasBackward() (has bool) {
 // A forward pass with a graph keeps at least graphResults of the results of its modules, graphPeak of the peak, and
 // graphBlocks blocks.
 const (
-	graphResults = 0.4
+	// Where the C++ frames of the frees show the graph, a smaller share suffices: modules can free as many temporaries as
+	// they keep results. Hooks that collect results without a graph keep 5 of 12.
+	graphResults, graphResultsSeen = 0.6, 0.4
+	// leastInGraph is the least share of the kept blocks that the graph itself frees. The program still refers to few.
+	leastInGraph = 0.5
 	graphPeak    = 0.5
 	graphBlocks  = 8
 	// oneStack is the largest share of these blocks from one line. A larger share means collected outputs of many
@@ -183,9 +187,10 @@ const (
 	oneStack = 0.75
 )
 
-// findGradUnused finds a forward pass that keeps results for a backward pass that never runs.
+// findGradUnused finds a forward pass that keeps results for a backward pass that never runs. An out-of-memory error
+// also ends a pass before its backward pass.
 func findGradUnused(c *ruleInput) (Finding, bool) {
-	if !c.r.Stacks || c.r.hasOptimizerSteps() || c.hasBackward() {
+	if !c.r.Stacks || c.failed || c.r.hasOptimizerSteps() || c.hasBackward() {
 		return Finding{}, false
 	}
 	bursts := c.largeBursts()
@@ -197,7 +202,7 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		return found || k > 0 && a.asked <= bursts[k-1].last
 	}
 	sites, kept := c.peakSites(belongs)
-	blocks, results := 0, 0
+	blocks, results, native, graph := 0, 0, 0, 0
 	byStack := map[uint32]int{}
 	var last uint32
 	if n := len(bursts); n > 0 {
@@ -207,12 +212,25 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		if belongs(a) {
 			blocks++
 			byStack[c.r.S.originOf(a).stack]++
+			if freed := c.freeTraits(a); freed != nil && freed.native {
+				native++
+				if freed.graph {
+					graph++
+				}
+			}
 		}
 		if a.born != never && a.born < last && c.a.traitsOf(a).module {
 			results++
 		}
 	})
-	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < graphResults*float64(results) ||
+	least := graphResults
+	if 2*native > blocks {
+		if float64(graph) < leastInGraph*float64(blocks) {
+			return Finding{}, false
+		}
+		least = graphResultsSeen
+	}
+	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < least*float64(results) ||
 		float64(slices.Max(slices.Collect(maps.Values(byStack)))) > oneStack*float64(blocks) {
 		return Finding{}, false
 	}
@@ -228,6 +246,14 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		Evidence: map[string]any{"kept_bytes_at_peak": kept, "forward_passes": len(bursts), "blocks_freed_in_one_go": blocks, "results_of_module_calls": results},
 		PyTorch:  "with torch.inference_mode():  # around the forward pass; or torch.no_grad()",
 		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
+}
+
+// freeTraits returns the traits of the stack that frees an allocation, nil if the snapshot has no stacks of frees.
+func (c *ruleInput) freeTraits(a *allocation) *traits {
+	if !c.r.Freed || a.asked == never {
+		return nil
+	}
+	return &c.a.traits[c.r.S.originOf(a).freedBy]
 }
 
 // burst is a run of frees without requests in between, as a range of events.

@@ -73,22 +73,52 @@ func forward(r *memtest.Recorder, graph bool, cached int) {
 
 func TestGradUnused(t *testing.T) {
 	build := frames("/home/u/net.py:__init__", "/site-packages/torch/nn/modules/module.py:_call_impl")
+	python, native := frames("/home/u/main.py:main"), frames("c10::TensorImpl::release", "/home/u/main.py:main")
+	graph := frames("torch::autograd::SavedVariable::reset_data()", "torch::autograd::deleteNode(torch::autograd::Node*)", "/home/u/main.py:main")
+	// modules allocates 72 results and, in between, temporaries. The stack freed(k) frees result k at the end.
+	modules := func(r *memtest.Recorder, temporaries int, freed func(k int) *memtest.List) {
+		var kept []*pool.Block
+		for k := range 72 {
+			kept = append(kept, r.Alloc(20*mib, calls([]string{"at::native::mm", "at::native::exp"}[k%2])))
+			if (k+1)*temporaries/72 > k*temporaries/72 {
+				r.Free(r.Alloc(20*mib, calls("at::native::sub")), calls("c10::TensorImpl::release"))
+			}
+		}
+		r.Alloc(mib, python)
+		for k, b := range kept {
+			r.Free(b, freed(k))
+		}
+	}
+	always := func(l *memtest.List) func(int) *memtest.List { return func(int) *memtest.List { return l } }
+	first := func(n int) func(int) *memtest.List {
+		return func(k int) *memtest.List {
+			if k < n {
+				return graph
+			}
+			return native
+		}
+	}
 	for name, c := range map[string]struct {
 		program func(r *memtest.Recorder)
 		found   bool
 	}{
-		"graph":        {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
-		"graph, twice": {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
-		"graph of modules with temporaries": {func(r *memtest.Recorder) {
-			var kept []*pool.Block
-			for k := range 72 {
-				kept = append(kept, r.Alloc(20*mib, calls([]string{"at::native::mm", "at::native::exp"}[k%2])))
-				r.Free(r.Alloc(20*mib, calls("at::native::sub")), calls("c10::TensorImpl::release"))
-			}
-			for _, b := range kept {
-				r.Free(b, frames("/home/u/main.py:main"))
-			}
-		}, true},
+		"graph":                                  {func(r *memtest.Recorder) { forward(r, true, 0) }, true},
+		"graph, twice":                           {func(r *memtest.Recorder) { forward(r, true, 0); forward(r, true, 0) }, true},
+		"graph of modules with temporaries":      {func(r *memtest.Recorder) { modules(r, 72, always(graph)) }, true},
+		"half of the results freed by the graph": {func(r *memtest.Recorder) { modules(r, 72, first(36)) }, true},
+		"less than half freed by the graph":      {func(r *memtest.Recorder) { modules(r, 72, first(35)) }, false},
+		"results collected without a graph":      {func(r *memtest.Recorder) { modules(r, 0, always(native)) }, false},
+		"half of the results, frees of Python":   {func(r *memtest.Recorder) { modules(r, 72, always(python)) }, false},
+		"60 % of the results, frees of Python":   {func(r *memtest.Recorder) { modules(r, 48, always(python)) }, true},
+		"a graph that an out-of-memory error ends": {func(r *memtest.Recorder) {
+			r.Limit = 4 << 30
+			modules(r, 72, func(k int) *memtest.List {
+				if k == 0 {
+					r.Alloc(4<<30, calls("at::native::mm"))
+				}
+				return graph
+			})
+		}, false},
 		"no graph": {func(r *memtest.Recorder) { forward(r, false, 0) }, false},
 		"outputs that are collected": {func(r *memtest.Recorder) {
 			var all []*pool.Block
@@ -198,22 +228,30 @@ func TestAttentionTemporary(t *testing.T) {
 	}
 }
 
-// Memory that was reserved before the recording proves no fragmentation: what was live then is unknown.
+// Fragmentation counts where the recording requests as much memory of the driver as is lost: what was live when earlier
+// memory was reserved is unknown.
 func TestReservedBeforeTheRecording(t *testing.T) {
-	for late, found := range map[bool]bool{false: true, true: false} {
+	load := frames("/home/u/net.py:load")
+	for name, c := range map[string]struct {
+		from  func(load, step int) int // the first recorded event
+		found bool
+	}{
+		"recorded whole": {func(_, _ int) int { return 0 }, true},
+		"recorded from segments of 200 and 280 MiB": {func(load, _ int) int { return load }, true},
+		"recorded from a segment of 2 MiB on":       {func(_, step int) int { return step }, false},
+		"recorded without a request":                {func(_, step int) int { return step + 1 }, false},
+	} {
 		r := memtest.New(2, 15)
 		held := r.Alloc(300*mib, frames("/home/u/net.py:build"))
-		large := r.Alloc(200*mib, frames("/home/u/net.py:load"))
-		r.Free(large, frames("/home/u/net.py:load"))
-		next := r.Alloc(280*mib, frames("/home/u/net.py:load"))
-		r.Free(next, frames("/home/u/net.py:load"))
+		loads := len(r.Events)
+		r.Free(r.Alloc(200*mib, load), load)
+		r.Free(r.Alloc(280*mib, load), load)
+		step := len(r.Events)
 		r.Free(r.Alloc(mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
-		if late {
-			r.Forget(3)
-		}
+		r.Forget(len(r.Events) - c.from(loads, step))
 		r.Free(held, frames("/home/u/net.py:drop"))
-		if f := ruleOf(t, r, gpuprof.RuleFragmentation); (f != nil) != found {
-			t.Errorf("recorded late %v: %+v", late, f)
+		if f := ruleOf(t, r, gpuprof.RuleFragmentation); (f != nil) != c.found {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }

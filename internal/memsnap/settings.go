@@ -94,8 +94,8 @@ func findFragmentation(c *ruleInput) (Finding, bool) {
 	if c.PeakReserved == 0 || float64(loss) < least*float64(c.PeakReserved) || set.isExpandable() || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
 		return Finding{}, false
 	}
-	if c.SegmentsRequested == 0 && c.r.Start.Reserved > 0 && len(c.OOMs) == 0 {
-		return Finding{}, false // the requests that the memory was reserved for came before the recording
+	if c.mapped < loss && len(c.OOMs) == 0 {
+		return Finding{}, false // part of the loss was reserved before the recording, for requests that it does not have
 	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),

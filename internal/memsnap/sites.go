@@ -80,6 +80,8 @@ func (f *Frame) Machinery() bool {
 type traits struct {
 	site                string
 	workspace, autograd bool
+	native              bool // with C++ frames
+	graph               bool // frees what a graph of autograd holds
 	empty               bool // inside empty_cache
 	module              bool // inside a module call, except construction and moves
 	softmax, attention  bool
@@ -107,6 +109,7 @@ func newTraits(stack []Frame) traits {
 		if strings.Contains(f.Name, attentionOperator) {
 			t.attention, t.sdpa = true, t.sdpa || !strings.HasSuffix(f.File, ".py")
 		}
+		t.native = t.native || !f.isPython()
 		builds = builds || f.Name == "__init__" || f.Name == "_apply" || f.Name == "load_state_dict"
 	}
 	t.module = t.module && !builds
@@ -125,6 +128,8 @@ var frameTraits = []struct {
 	{"Workspace", false, func(t *traits) *bool { return &t.workspace }},
 	{"BlasHandle", false, func(t *traits) *bool { return &t.workspace }},
 	{"autograd::Engine", false, func(t *traits) *bool { return &t.autograd }},
+	{"autograd::SavedVariable", false, func(t *traits) *bool { return &t.graph }},
+	{"autograd::deleteNode", false, func(t *traits) *bool { return &t.graph }},
 	{"empty_cache", false, func(t *traits) *bool { return &t.empty }},
 	{"emptyCache", false, func(t *traits) *bool { return &t.empty }},
 	{"_call_impl", false, func(t *traits) *bool { return &t.module }},

@@ -125,6 +125,8 @@ func (x *Index) warnNoDevice() {
 		return
 	case x.T.Format == model.XLA:
 		again = "record on a machine with a GPU or TPU"
+	case x.T.Format == model.Nsys && !slices.ContainsFunc(x.T.Host, func(h model.Host) bool { return h.Kind == model.API }):
+		again = "record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU"
 	case x.T.Format != model.Kineto:
 		again = "let the recording cover work on a GPU"
 	}

@@ -3,11 +3,14 @@ package analyze
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -48,6 +51,30 @@ func TestIdle(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoDeviceFix: the remedy for a trace without a device is an option of its recorder, unless the calls of CUDA that
+// Nsight Systems recorded show that the option was set.
+func TestNoDeviceFix(t *testing.T) {
+	for _, c := range []struct {
+		format model.Format
+		kind   model.Kind
+		want   string
+	}{
+		{model.Kineto, model.Op, "ProfilerActivity.CUDA"},
+		{model.Nsys, model.Annotation, "record with nsys profile --trace=cuda,nvtx"},
+		{model.Nsys, model.API, "let the recording cover work on a GPU"},
+		{model.XLA, model.Op, "GPU or TPU"},
+		{model.Rocpd, model.Op, "let the recording cover work on a GPU"},
+	} {
+		b := newBuilder()
+		b.t.Format = c.format
+		x := b.host(c.kind, "cudaGetDevice", 0, 1000).index(t)
+		i := slices.IndexFunc(x.Warnings, func(w gpuprof.Warning) bool { return w.Code == "no-device" })
+		if i < 0 || !strings.Contains(x.Warnings[i].Fix, c.want) {
+			t.Errorf("%s: %+v, want %q", c.format, x.Warnings, c.want)
+		}
 	}
 }
 

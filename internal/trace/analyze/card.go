@@ -210,7 +210,11 @@ func (x *Index) cardText() string {
 		parts = append(parts, "it begins in work from before the recording: "+gpuprof.FormatNS(r.BeforeNS)+" unknown")
 	}
 	for _, p := range r.Phases {
-		parts = append(parts, p.Name+" "+gpuprof.FormatNS(p.NS))
+		text := p.Name + " " + gpuprof.FormatNS(p.NS)
+		if before := x.beforeCalls(); p.Name == PhaseStartUp && len(x.T.GPU) > 0 && 2*before > p.NS {
+			text += ", " + gpuprof.FormatNS(before) + " of it before the first call of the runtime"
+		}
+		parts = append(parts, text)
 	}
 	if word := x.qualityWord(); word != "" {
 		parts = append(parts, word)

@@ -23,7 +23,8 @@ const (
 	leastLoadNS, loadFactor = 1_000_000, 100
 	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
 	mostInitCalls = 2
-	// compileGapNS is the shortest pause before the first launch of a Triton kernel that counts as its compilation.
+	// compileGapNS is the shortest pause before the first launch of a Triton kernel, or before the loading of a module,
+	// that counts as compilation.
 	compileGapNS = 20_000_000 // ns
 )
 
@@ -122,7 +123,7 @@ func (x *Index) firstBatchBefore(until int64) bool {
 }
 
 // lateInit returns the time of initializing calls after the first launch: calls of lateInitCallNS or more while the
-// devices are idle, and launches that load code (listLoads). If these calls take more than half of the recording up to
+// devices are idle, launches that load code (listLoads), and builds of kernels (listBuilds). If these calls take more than half of the recording up to
 // the end of the last one, start-up lasts until then.
 func (x *Index) lateInit(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
@@ -137,7 +138,7 @@ func (x *Index) lateInit(after int64) model.Spans {
 			calls[h.Name] = append(calls[h.Name], model.Span{Start: h.Start, End: h.End})
 		}
 	}
-	all := x.listLoads(after)
+	all := append(x.listLoads(after), x.listBuilds(after)...)
 	for _, c := range calls {
 		if len(c) <= mostInitCalls {
 			all = append(all, c...)
@@ -264,15 +265,7 @@ func (x *Index) compileSpans() model.Spans {
 	if last < 0 {
 		return model.UnionOf(out)
 	}
-	// A pause is a time in which neither the host nor a device records anything.
-	done := x.Span.Start
-	for _, s := range x.recordedBefore(last) {
-		if s.Start-done >= compileGapNS {
-			out = append(out, model.Span{Start: done, End: s.Start})
-		}
-		done = max(done, s.End)
-	}
-	return model.UnionOf(out)
+	return model.UnionOf(append(out, x.pausesBefore(last)...))
 }
 
 // CompiledAfterFirstStep returns the time of compilation after the first step; nil without steps.

@@ -247,7 +247,7 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 		best := x.busierLaneGroup(g, launches)
 		if outer := x.stepsOfLayers(best, all); outer != nil {
 			best = outer
-		} else if layerName.MatchString(best.name) || x.areInLayers(best.events) {
+		} else if layerName.MatchString(best.name) || x.areInLayers(best) {
 			continue
 		}
 		if !x.stepsOfTurns(best) {

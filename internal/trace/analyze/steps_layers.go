@@ -10,10 +10,12 @@ import (
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
 var layerName = lazyregexp.New(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
-// passName matches ranges named for one pass of a program, epochName ranges named for many passes.
+// passName matches ranges named for one pass of a program, epochName ranges named for many passes. turnName matches
+// ranges named for turns of a loop, one or several, which no layer holds.
 var (
 	passName  = lazyregexp.New(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
 	epochName = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
+	turnName  = lazyregexp.New(`(?i)(^|[^a-z])(steps?|iters?|iterations?|batch|batches|epochs?)([^a-z]|$)`)
 )
 
 // stepsOfLayers checks whether the ranges of g are layers. They are if the list all has two or more larger ranges, each
@@ -35,14 +37,19 @@ func (x *Index) stepsOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 	return best
 }
 
-// areInLayers reports whether every event lies in a range named for a layer, so that it is a part of that layer.
-func (x *Index) areInLayers(events []int32) bool {
+// areInLayers reports whether every event of g lies in a range named for a layer, so that it is a part of that layer.
+// Turns of a loop are no parts, and a range named for many passes, such as a benchmark of attention, is no layer.
+func (x *Index) areInLayers(g *rangeGroup) bool {
+	if turnName.MatchString(g.name) {
+		return false
+	}
 	layer := map[model.NameID]bool{}
-	return !slices.ContainsFunc(events, func(i int32) bool {
+	return !slices.ContainsFunc(g.events, func(i int32) bool {
 		for p := x.parent[i]; p >= 0; p = x.parent[p] {
 			name := x.T.Host[p].Name
 			if _, seen := layer[name]; !seen {
-				layer[name] = layerName.MatchString(x.T.Name(name))
+				text := x.T.Name(name)
+				layer[name] = layerName.MatchString(text) && !epochName.MatchString(text) && !turnName.MatchString(text)
 			}
 			if layer[name] {
 				return false

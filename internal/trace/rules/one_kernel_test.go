@@ -130,16 +130,28 @@ func TestOnePass(t *testing.T) {
 		}
 	}
 	mustFind(t, a, gpuprof.RuleLaunchBound)
-	// Launches do not take as long as the work between these.
-	s = newScene()
-	s.native = true
-	for range 5 {
-		s.kernelOn(7, "fill(float *)", 2*us, 1080)
-		s.work(80 * ms)
+}
+
+// The host starts kernels slowly up to an interval of slowLaunch. Launches do not take as long as longer work between
+// them.
+func TestLongestIntervalOfLaunches(t *testing.T) {
+	for _, c := range []struct {
+		launches int
+		work     int64 // ns
+		bound    bool
+	}{{40, 480 * us, true}, {40, 500 * us, false}, {40, 1900 * us, false}, {5, 80 * ms, false}} {
+		s := newScene()
+		s.native = true
+		for range c.launches {
+			s.kernelOn(7, "fill(float *)", 2*us, 1080)
+			s.work(c.work)
+		}
+		a, _ := analyse(t, s.end().trace())
+		if f := find(a, gpuprof.RuleLaunchBound); (f != nil) != c.bound {
+			t.Errorf("%d ns of work between launches: %+v", c.work, f)
+		}
+		if !c.bound {
+			mustFind(t, a, gpuprof.RuleHostBound)
+		}
 	}
-	a, _ = analyse(t, s.end().trace())
-	if f := find(a, gpuprof.RuleLaunchBound); f != nil {
-		t.Error(f.Title)
-	}
-	mustFind(t, a, gpuprof.RuleHostBound)
 }

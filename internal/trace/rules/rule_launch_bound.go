@@ -17,7 +17,7 @@ const (
 	boundWhole   = 16        // parts of a trace without steps
 	launchGap    = 10        // median launch intervals; a longer gap is other host work
 	leastGap     = 100_000   // ns; shorter gaps never count as other work
-	slowLaunch   = 2_000_000 // ns: longest median interval that launching takes; a longer one is other host work
+	slowLaunch   = 500_000   // ns: longest median interval that launching takes; PyTorch, profiled, needs about a tenth
 	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may have unknown launches
 )
 

@@ -56,22 +56,44 @@ func sceneLoads(name func(i int) string, beside int64) *scene {
 	return s.end()
 }
 
+// A recording of one pass that builds n kernels of each name before their first use. Each takes a pause, after which the
+// program calls before.
+func sceneBuilds(pause int64, before string, n int, names ...string) *scene {
+	s := newScene()
+	s.copy(7, model.H2D, model.Pageable, 4096, 4*us, true)
+	s.kernel(addKernel, 4*us)
+	for range n {
+		for _, name := range names {
+			s.work(pause)
+			s.call(before, 300*us)
+			s.kernel(name, 2*us)
+		}
+	}
+	s.products(20, 200*us)
+	return s.end()
+}
+
 func TestStartUpWithoutSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene *scene
 		ns    int64 // of start-up, at least; 0: none
 		says  string
 	}{
-		"calls after the first launch":  {sceneColdPass(3000*ms, 900*ms), 3900 * ms, "loading modules"},
-		"calls that repeat":             {sceneColdPass(300*ms, 300*ms, 300*ms), 0, ""},
-		"first launches that load code": {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 200*us), 180 * ms, "loading modules"},
-		"long launches of one kernel":   {sceneLoads(func(int) string { return addKernel }, 200*us), 0, ""},
-		"long launches beside work":     {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 60*ms), 0, ""},
-		"calls of ordinary length":      {sceneColdPass(20*ms, 20*ms), 0, ""},
-		"work before CUDA is called":    {sceneHooked("CUDA profiling initialization"), 907 * ms, "before the first call"},
-		"the first batch of workers":    {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
-		"several batches":               {sceneFirstBatch("MultiProcessing", 3), 0, ""},
-		"a loader without workers":      {sceneFirstBatch("SingleProcess", 1), 0, ""},
+		"calls after the first launch":       {sceneColdPass(3000*ms, 900*ms), 3900 * ms, "loading modules"},
+		"calls that repeat":                  {sceneColdPass(300*ms, 300*ms, 300*ms), 0, ""},
+		"first launches that load code":      {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 200*us), 180 * ms, "loading modules"},
+		"long launches of one kernel":        {sceneLoads(func(int) string { return addKernel }, 200*us), 0, ""},
+		"long launches beside work":          {sceneLoads(func(i int) string { return "kernel" + string(rune('a'+i)) }, 60*ms), 0, ""},
+		"kernels built before they are used": {sceneBuilds(157*ms, "cuModuleLoadData", 2, "cupy_fill", "cupy_equal"), 4 * 157 * ms, "loading modules"},
+		"the shortest pause of a build":      {sceneBuilds(21*ms, "hipModuleLoadData", 1, "fill"), 21 * ms, "loading modules"},
+		"pauses too short for a build":       {sceneBuilds(19*ms, "cuModuleLoadData", 1, "fill"), 0, ""},
+		"modules loaded in a loop":           {sceneBuilds(157*ms, "cuModuleLoadData", 3, "fill"), 0, ""},
+		"pauses before another call":         {sceneBuilds(157*ms, "cudaMalloc", 1, "fill"), 0, ""},
+		"calls of ordinary length":           {sceneColdPass(20*ms, 20*ms), 0, ""},
+		"work before CUDA is called":         {sceneHooked("CUDA profiling initialization"), 907 * ms, "before the first call"},
+		"the first batch of workers":         {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
+		"several batches":                    {sceneFirstBatch("MultiProcessing", 3), 0, ""},
+		"a loader without workers":           {sceneFirstBatch("SingleProcess", 1), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, x := analyse(t, c.scene.trace())
@@ -99,6 +121,24 @@ func TestStartUpWithoutSteps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The card tells how much of the start-up comes before the first call if it is more than half.
+func TestCardTellsTheTimeBeforeTheFirstCall(t *testing.T) {
+	for first, told := range map[string]bool{"": true, "cudaMalloc": false} {
+		s := newScene()
+		s.inKind(model.Overhead, "OpenGL profiling initialization", "", func() { s.work(2 * ms) })
+		if first != "" {
+			s.call(first, 100*us)
+		}
+		s.work(900 * ms)
+		s.inKind(model.Overhead, "CUDA profiling initialization", "", func() { s.work(5 * ms) })
+		s.products(20, 2000*us)
+		_, x := analyse(t, s.end().trace())
+		if text := x.Recording.Text; strings.Contains(text, "start-up 907 ms, 907 ms of it before the first call") != told || !strings.Contains(text, "start-up 907 ms") {
+			t.Errorf("after %q: %s", first, text)
+		}
 	}
 }
 
