@@ -3,7 +3,6 @@ package memsnap
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -202,36 +201,8 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		return found || k > 0 && a.asked <= bursts[k-1].last
 	}
 	sites, kept := c.peakSites(belongs)
-	blocks, results, native, graph := 0, 0, 0, 0
-	byStack := map[uint32]int{}
-	var last uint32
-	if n := len(bursts); n > 0 {
-		last = bursts[n-1].last
-	}
-	c.r.eachAlloc(func(a *allocation) {
-		if belongs(a) {
-			blocks++
-			byStack[c.r.S.originOf(a).stack]++
-			if freed := c.freeTraits(a); freed != nil && freed.native {
-				native++
-				if freed.graph {
-					graph++
-				}
-			}
-		}
-		if a.born != never && a.born < last && c.a.traitsOf(a).module {
-			results++
-		}
-	})
-	least := graphResults
-	if 2*native > blocks {
-		if float64(graph) < leastInGraph*float64(blocks) {
-			return Finding{}, false
-		}
-		least = graphResultsSeen
-	}
-	if blocks < graphBlocks*len(bursts) || blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || float64(blocks) < least*float64(results) ||
-		float64(slices.Max(slices.Collect(maps.Values(byStack)))) > oneStack*float64(blocks) {
+	n := c.countKept(bursts, belongs)
+	if n.blocks < graphBlocks*len(bursts) || n.blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || !n.showGraph() {
 		return Finding{}, false
 	}
 	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
@@ -242,10 +213,56 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 	})
 	return Finding{Rule: gpuprof.RuleGradUnused, Of: ofRequested, ClaimBytes: claim, Sites: sites,
 		Title: fmt.Sprintf("A forward pass keeps %s in %d blocks until its output is dropped, as for a backward pass; the recording has none.",
-			bytesText(kept), blocks/len(bursts)),
-		Evidence: map[string]any{"kept_bytes_at_peak": kept, "forward_passes": len(bursts), "blocks_freed_in_one_go": blocks, "results_of_module_calls": results},
+			bytesText(kept), n.blocks/len(bursts)),
+		Evidence: map[string]any{"kept_bytes_at_peak": kept, "forward_passes": len(bursts), "blocks_freed_in_one_go": n.blocks, "results_of_module_calls": n.results},
 		PyTorch:  "with torch.inference_mode():  # around the forward pass; or torch.no_grad()",
 		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
+}
+
+// keptCount counts the blocks that bursts free, and the results of modules that were there before the last burst.
+type keptCount struct {
+	blocks, results int
+	native, graph   int // blocks whose free has C++ frames, and frames of the graph
+	oneStack        int // blocks of the most frequent stack
+}
+
+func (c *ruleInput) countKept(bursts []burst, belongs func(*allocation) bool) (n keptCount) {
+	byStack := map[uint32]int{}
+	var last uint32
+	if len(bursts) > 0 {
+		last = bursts[len(bursts)-1].last
+	}
+	c.r.eachAlloc(func(a *allocation) {
+		if belongs(a) {
+			n.blocks++
+			stack := c.r.S.originOf(a).stack
+			byStack[stack]++
+			n.oneStack = max(n.oneStack, byStack[stack])
+			if freed := c.freeTraits(a); freed != nil && freed.native {
+				n.native++
+				if freed.graph {
+					n.graph++
+				}
+			}
+		}
+		if a.born != never && a.born < last && c.a.traitsOf(a).module {
+			n.results++
+		}
+	})
+	return n
+}
+
+// showGraph reports whether the blocks are the results that a graph keeps: it frees them itself, or they are most of the
+// results. Blocks of one line are collected outputs.
+func (n keptCount) showGraph() bool {
+	least := graphResults
+	if 2*n.native > n.blocks {
+		if float64(n.graph) < leastInGraph*float64(n.blocks) {
+			return false
+		}
+		least = graphResultsSeen
+	}
+	return float64(n.blocks) >= least*float64(n.results) && float64(n.oneStack) <= oneStack*float64(n.blocks)
 }
 
 // freeTraits returns the traits of the stack that frees an allocation, nil if the snapshot has no stacks of frees.
