@@ -9,6 +9,7 @@ import (
 	"math"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -189,17 +190,22 @@ func (s *nvbenchSummary) valueText(name string) string {
 	return ""
 }
 
-// valueNumber returns a named value as a number, NaN if it is missing or null.
+// valueNumber returns a named value as a number, NaN if it is missing. NVBench writes numbers as text; another text is an
+// error.
 func (s *nvbenchSummary) valueNumber(name string) (float64, error) {
-	text := s.valueText(name)
-	v, err := strconv.ParseFloat(text, 64)
-	if errors.Is(err, strconv.ErrSyntax) && text != "" && text != "null" {
-		return 0, fmt.Errorf("%q is not a number", document.CleanText(text))
-	}
-	if err != nil {
+	i := slices.IndexFunc(s.Data, func(v nvbenchValue) bool { return v.Name == name })
+	if i < 0 {
 		return math.NaN(), nil
 	}
-	return v, nil
+	text, isText := s.Data[i].Value.(string)
+	v, err := strconv.ParseFloat(s.valueText(name), 64)
+	switch {
+	case err == nil:
+		return v, nil
+	case isText && errors.Is(err, strconv.ErrSyntax):
+		return 0, fmt.Errorf("%q is not a number", document.CleanText(text))
+	}
+	return math.NaN(), nil
 }
 
 // samplesShare is the memory for samples, as a multiple of their file's size.

@@ -78,7 +78,7 @@ func readPlain(text []byte) *parsed {
 			continue
 		}
 		is := guessDirection(unit)
-		if p.metric(name, unit, is).Unit != unit { // figures in the first unit have the name without a unit
+		if i, had := p.index[name]; had && p.Metrics[i].Unit != unit { // figures in the first unit have the name without a unit
 			name += " " + unit
 		}
 		p.addSample(name, unit, is, value)
