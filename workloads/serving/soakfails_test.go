@@ -35,7 +35,9 @@ func TestSoakFails(t *testing.T) {
 	odd := func(change func(next http.RoundTripper, q *http.Request) (*http.Response, error)) func(http.RoundTripper, *http.Request) (*http.Response, error) {
 		var n atomic.Int64
 		return func(next http.RoundTripper, q *http.Request) (*http.Response, error) {
-			if n.Add(1)%200 != 77 { // few: each one has to be seen
+			// Some 90 of 1,000 requests: of the 32 callers that leave the books may have each or not, and on a busy machine
+			// two thirds of the requests are refused, which are never answered wrongly.
+			if n.Add(1)%10 != 7 {
 				return next.RoundTrip(q)
 			}
 			return change(next, q)
@@ -46,7 +48,7 @@ func TestSoakFails(t *testing.T) {
 		says string
 	}{
 		"leak": {faults{leak: func() {
-			objects := make([]*[4]int, 1000)
+			objects := make([]*[4]int, 10_000) // two batches are more than the room that the soak gives
 			for i := range objects {
 				objects[i] = new([4]int)
 			}
