@@ -43,10 +43,12 @@ type Roofline struct {
 	Assumed bool    `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
 }
 
-// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack.
+// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack. Range is the text of a range
+// around it that its cost needs, "" for most operators.
 type RooflineKey struct {
-	Op   model.NameID
-	Args uint32
+	Op    model.NameID
+	Args  uint32
+	Range string
 }
 
 // RooflineOperator adds up all calls of one operator with equal arguments, per step.

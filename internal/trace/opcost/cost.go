@@ -1,6 +1,7 @@
 package opcost
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -27,12 +28,19 @@ const (
 	NoShapes  Reason = "no shapes were recorded"      // record_shapes=True would record them
 	NoValues  Reason = "an argument was not recorded" // a list of more than 30 tensors, a number, indices
 	NoLengths Reason = "the lengths of its sequences were not recorded"
-	NoMask    Reason = "its mask has no model" // a window, or a causal mask with more queries than keys
+	NoMask    Reason = "its mask has no model"               // a window, or a causal mask with more queries than keys
+	NoIrreps  Reason = "no range around it gives its irreps" // record_function(repr(module)) would
 	BadShapes Reason = "the shapes do not fit the operator"
 )
 
-// Of returns the cost of one call. element is the bytes per element of tensor lists (type not recorded), 0 unknown.
-func Of(name string, args Args, element int64) (Cost, Reason) {
+// Hints are what a recording has about a call beside its arguments.
+type Hints struct {
+	Element int64  // bytes per element of tensor lists, whose type is not recorded; 0 unknown
+	Range   string // text of the innermost range around the call that IsProduct accepts
+}
+
+// Of returns the cost of one call.
+func Of(name string, args Args, hints Hints) (Cost, Reason) {
 	m, ok := models[name]
 	if !ok {
 		return Cost{}, NoModel
@@ -40,7 +48,7 @@ func Of(name string, args Args, element int64) (Cost, Reason) {
 	if len(args) == 0 {
 		return Cost{}, NoShapes
 	}
-	c := call{args: args, element: element}
+	c := call{args: args, hints: hints}
 	flops, bytes := m.count(&c)
 	switch {
 	case c.uncounted != "":
@@ -50,7 +58,7 @@ func Of(name string, args Args, element int64) (Cost, Reason) {
 	case c.bad || !(flops >= 0 && bytes >= 0):
 		return Cost{}, BadShapes
 	}
-	out := Cost{FLOPs: flops, Bytes: bytes, Type: c.typeOf(m.operand), Product: c.sizes, Recomputed: c.recomputed, Assumed: c.assumed}
+	out := Cost{FLOPs: flops, Bytes: bytes, Type: cmp.Or(c.scalar, c.typeOf(m.operand)), Product: c.sizes, Recomputed: c.recomputed, Assumed: c.assumed}
 	return out, ""
 }
 
@@ -66,7 +74,8 @@ func Source(name string) string { return models[name].source }
 // call reads the arguments of one call, and notes whether an argument is missing or bad.
 type call struct {
 	args                  Args
-	element               int64
+	hints                 Hints
+	scalar                string // type of the arithmetic, if no operand has it
 	recomputed            float64
 	sizes                 []int64 // M, N and K of a matrix product
 	missing, bad, assumed bool

@@ -22,7 +22,7 @@ type event struct {
 func (e *event) cost() (opcost.Cost, opcost.Reason) {
 	text := strings.Join([]string{string(e.Dims), string(e.Types), string(e.Strides), string(e.Values)}, opcost.Separator)
 	args, _ := opcost.Parse(text)
-	return opcost.Of(e.Name, args, 4)
+	return opcost.Of(e.Name, args, opcost.Hints{Element: 4})
 }
 
 // recordedCases reads what scripts/record/record_operator_costs.py wrote with PyTorch 2.9.1 on a CPU.

@@ -23,7 +23,7 @@ const logSumExp = 4
 
 // models are by operator name. Only the innermost operator around a launch is counted, so aten::linear, aten::matmul
 // and aten::einsum have no model: they call operators that have one.
-var models = addSimpleModels(map[string]model{
+var models = addProducts(addSimpleModels(map[string]model{
 	"aten::mm":          {countMM, 0, counter},
 	"aten::addmm":       {countAddMM, 1, counter},
 	"aten::addmm_":      {countAddMM, 1, counter},
@@ -109,7 +109,7 @@ var models = addSimpleModels(map[string]model{
 	"aten::_foreach_addcmul_":                          {eachElement(3, 1), -1, traffic},
 	"aten::_foreach_addcdiv_":                          {eachElement(3, 1), -1, traffic},
 	"aten::_amp_foreach_non_finite_check_and_unscale_": {eachElement(1, 1), -1, traffic},
-})
+}))
 
 // addSimpleModels adds operators that read a few tensors and write one, and reductions.
 func addSimpleModels(models map[string]model) map[string]model {

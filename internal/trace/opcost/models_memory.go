@@ -273,9 +273,9 @@ func countSorted(c *call) (flops, bytes float64) {
 // lists.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		if c.element == 0 {
+		if c.hints.Element == 0 {
 			c.missing = true
 		}
-		return 0, c.listElements(0) * float64(c.element) * (read + write)
+		return 0, c.listElements(0) * float64(c.hints.Element) * (read + write)
 	}
 }

@@ -41,7 +41,7 @@ func TestCosts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := opcost.Parse(c.args)
-			got, reason := opcost.Of(c.op, a, c.element)
+			got, reason := opcost.Of(c.op, a, opcost.Hints{Element: c.element})
 			if reason != c.reason || got.FLOPs != c.flops || got.Bytes != c.bytes {
 				t.Errorf("%+v %q, want %v FLOPs, %v bytes, %q", got, reason, c.flops, c.bytes, c.reason)
 			}
@@ -98,7 +98,7 @@ func TestJoinedAttention(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := opcost.Parse(c.args)
-			got, reason := opcost.Of(forward, a, 0)
+			got, reason := opcost.Of(forward, a, opcost.Hints{})
 			if reason != c.reason || got.FLOPs != c.flops || got.Bytes != c.bytes {
 				t.Errorf("%+v %q, want %v FLOPs, %v bytes, %q", got, reason, c.flops, c.bytes, c.reason)
 			}
@@ -108,22 +108,22 @@ func TestJoinedAttention(t *testing.T) {
 	types := `[` + strings.Repeat(q+",", 5) + `"float",` + strings.Repeat(q+",", 3) + v + "," + v + strings.Repeat(`,"Scalar"`, 7) + `]`
 	dims := `[[12,8,16],[12,8,16],[12,2,16],[12,2,16],[12,8,16],[8,12],[12,8,16],[12,2,16],[12,2,16],[4],[4],[],[],[],[],[],[],[]]`
 	a, _ := opcost.Parse(args(dims, types, "", `["","","","","","","","","","","","4","4","0.","0.25","True","-1","-1"]`))
-	if got, reason := opcost.Of(backward, a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{4, 4}, {4, 4}, {4, 4}}, true) || got.Recomputed != got.FLOPs/5 {
+	if got, reason := opcost.Of(backward, a, opcost.Hints{}); reason != "" || got.FLOPs != 2.5*count([][2]int{{4, 4}, {4, 4}, {4, 4}}, true) || got.Recomputed != got.FLOPs/5 {
 		t.Errorf("backward: %+v %q", got, reason)
 	}
 	types = `[` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
 	a, _ = opcost.Parse(args(`[[2,6,8,16],[2,10,2,16],[2,10,2,16],[],[],[],[],[]]`, types, "", `["","","","0.","0.25","True","-1","-1"]`))
-	if got, reason := opcost.Of("flash_attn::_flash_attn_forward", a, 0); reason != "" || got.FLOPs != count([][2]int{{6, 10}, {6, 10}}, true) || got.Bytes != bytes(12, 20) {
+	if got, reason := opcost.Of("flash_attn::_flash_attn_forward", a, opcost.Hints{}); reason != "" || got.FLOPs != count([][2]int{{6, 10}, {6, 10}}, true) || got.Bytes != bytes(12, 20) {
 		t.Errorf("a batch: %+v %q", got, reason)
 	}
 	types = `[` + strings.Repeat(q+",", 5) + `"float",` + strings.Repeat(q+",", 3) + `"Scalar","Scalar","Scalar","Scalar","Scalar"]`
 	dims = `[[2,6,8,16],[2,6,8,16],[2,6,2,16],[2,6,2,16],[2,6,8,16],[2,8,6],[2,6,8,16],[2,6,2,16],[2,6,2,16],[],[],[],[],[]]`
 	a, _ = opcost.Parse(args(dims, types, "", `["","","","","","","","","","0.","0.25","True","-1","-1"]`))
-	if got, reason := opcost.Of("flash_attn::_flash_attn_backward", a, 0); reason != "" || got.FLOPs != 2.5*count([][2]int{{6, 6}, {6, 6}}, true) {
+	if got, reason := opcost.Of("flash_attn::_flash_attn_backward", a, opcost.Hints{}); reason != "" || got.FLOPs != 2.5*count([][2]int{{6, 6}, {6, 6}}, true) {
 		t.Errorf("its backward pass: %+v %q", got, reason)
 	}
 	a, _ = opcost.Parse(args(`[[64,8,16]]`, `[`+q+`]`, "", ""))
-	if _, reason := opcost.Of("vllm::unified_attention_with_output", a, 0); reason != opcost.NoLengths {
+	if _, reason := opcost.Of("vllm::unified_attention_with_output", a, opcost.Hints{}); reason != opcost.NoLengths {
 		t.Errorf("attention of an engine: %q", reason)
 	}
 }
@@ -142,13 +142,14 @@ func FuzzOf(f *testing.F) {
 	f.Add("aten::convolution_backward", `[[1, 2, 3, 3]]␟["float"]␟␟["[True, True]"]`)
 	f.Add("aten::_fft_c2r", `[[4, 9]]␟["c10::complex<float>", "ScalarList"]␟␟["", "[1]", "0", "16"]`)
 	f.Add("aten::sum", `[[], [9223372036854775807, 9223372036854775807]]␟["float", ""]␟␟["", "[-1]"]`)
+	f.Add("libtorch_tp_jit::jit_tp_forward", `[[10, 6], [10, 3], [10, 2]]␟["float", "float", "float"]␟␟`)
 	f.Fuzz(func(t *testing.T, name, text string) {
 		a, ok := opcost.Parse(text)
 		if !ok {
 			return
 		}
 		a.Shapes()
-		if got, reason := opcost.Of(name, a, 4); reason == "" && !(got.FLOPs >= 0 && got.Bytes >= 0) {
+		if got, reason := opcost.Of(name, a, opcost.Hints{Element: 4, Range: "TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights)"}); reason == "" && !(got.FLOPs >= 0 && got.Bytes >= 0) {
 			t.Errorf("%s of %q costs %+v", name, text, got)
 		}
 	})

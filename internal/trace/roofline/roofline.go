@@ -99,7 +99,7 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 		h := c.costedOp(c.x.EnclosingOp(g))
 		id := int32(-1)
 		if h >= 0 {
-			id = c.numberOf(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack})
+			id = c.numberOf(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack, Range: c.productRange(h)})
 			c.groups[g] = id + 1
 		}
 		if !counts || !c.x.Steady.Contains(op.Start) {
@@ -151,6 +151,20 @@ func (c *counter) costedOp(h int32) int32 {
 		}
 	}
 	return -1
+}
+
+// productRange returns the innermost range around an operator that describes a tensor product; "" if its cost needs none.
+func (c *counter) productRange(h int32) string {
+	t := c.x.T
+	if !opcost.NeedsRange(t.Name(t.Host[h].Name)) {
+		return ""
+	}
+	for h = c.x.Parent(h); h >= 0; h = c.x.Parent(h) {
+		if text := t.Name(t.Host[h].Name); opcost.IsProduct(text) {
+			return text
+		}
+	}
+	return ""
 }
 
 func (c *counter) numberOf(k analyze.RooflineKey) int32 {
@@ -254,7 +268,7 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 		first, _ := c.longestKernel(s.by, func(model.NameID) bool { return true })
 		name, kernel := c.x.T.Name(k.Op), c.x.T.Name(first)
 		args, ok := opcost.Parse(c.x.T.ArgsOf(&model.Host{Stack: k.Args}))
-		cost, reason := opcost.Of(name, args, elementOf(kernel))
+		cost, reason := opcost.Of(name, args, opcost.Hints{Element: elementOf(kernel), Range: k.Range})
 		if !ok {
 			reason = opcost.NoShapes
 		}

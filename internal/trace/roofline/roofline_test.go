@@ -22,7 +22,7 @@ import (
 
 // operator is one operator of each step with the kernels that it launches.
 type operator struct {
-	name    string
+	name    string // with "range: " before it, inside a range of that name
 	dims    any
 	types   []string
 	values  []string
@@ -79,7 +79,12 @@ func (r recording) index(t *testing.T) *analyze.Index {
 			if o.values != nil {
 				args["Concrete Inputs"] = o.values
 			}
-			event("cpu_op", o.name, 1, start, at-start, args)
+			name := o.name
+			if text, inner, ok := strings.Cut(name, ": "); ok {
+				event("user_annotation", text, 1, start, at-start, nil)
+				name = inner
+			}
+			event("cpu_op", name, 1, start, at-start, args)
 		}
 		at = busy + 5
 		event("user_annotation", fmt.Sprintf("ProfilerStep#%d", step), 1, begin, at-begin, nil)
@@ -316,6 +321,31 @@ func TestLists(t *testing.T) {
 		if o := find(t, r, "aten::cat"); o.Bytes != bytes*2*(2<<20) {
 			t.Errorf("%s: %v bytes", name, o.Bytes)
 		}
+	}
+}
+
+// The irreps of a fused tensor product are in the range around it. Two modules with operands of the same sizes are two
+// operators, and a product without a range has no cost.
+func TestTensorProductsByRange(t *testing.T) {
+	product := func(text string) operator {
+		return operator{text + "libtorch_tp_jit::jit_tp_forward", [][]int{{900}, {}, {50000, 6}, {50000, 3}, {50000, 2}, {}},
+			[]string{"unsigned char", "Scalar", "float", "float", "float", "Scalar"}, nil, []kernel{{"forward", 90, nil}}}
+	}
+	r := recording{a100, 3, []operator{
+		product("TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights): "), product("TensorProduct(2x1o x 1x1o -> 2x1e | 2 paths | 2 weights): "), product(""),
+	}}.roofline(t)
+	if len(r.Operators) != 2 || r.ModelledNS != 180_000 {
+		t.Fatalf("%+v", r.Operators)
+	}
+	flops := map[float64]bool{}
+	for _, o := range r.Operators {
+		flops[o.FLOPs/50000] = true
+	}
+	if !flops[20] || !flops[2*6+2*2*6+2*3] { // the cross product has 6 terms, each in a cell of its own, and 3 results
+		t.Errorf("FLOPs of a row: %v", flops)
+	}
+	if u := r.Unmodelled; len(u) != 1 || u[0].NS != 90_000 || !strings.Contains(u[0].Reason, "irreps") {
+		t.Errorf("%+v", u)
 	}
 }
 

@@ -1,0 +1,364 @@
+package opcost
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
+)
+
+// Sources: OpenEquivariance 0.4 (TensorProduct.py, TensorProductConv.py) and cuEquivariance 0.6
+// (tensor_product_uniform_1d_jit.py). Products that e3nn itself computes are PyTorch operators.
+const (
+	productSource  = "the coupling's terms, its cells for every pair of copies, and the weights"
+	segmentsSource = "paths · factors · extent · batch; operands in the type of the arithmetic"
+)
+
+// productNamespaces are the libraries of operators in releases of OpenEquivariance.
+var productNamespaces = []string{"libtorch_tp_jit", "torch_tp_jit"}
+
+// addProducts adds fused tensor products of irreps. Gradients have no model.
+func addProducts(models map[string]model) map[string]model {
+	for _, library := range productNamespaces {
+		models[library+"::jit_tp_forward"] = model{tensorProduct(false), -1, productSource}
+		models[library+"::jit_conv_forward"] = model{tensorProduct(true), -1, productSource}
+	}
+	models["cuequivariance_ops::tensor_product_uniform_1d_jit"] = model{segmentedProduct, -1, segmentsSource}
+	return models
+}
+
+// NeedsRange reports whether the cost of an operator needs the text of a range around it that IsProduct accepts.
+func NeedsRange(name string) bool { return strings.Contains(name, "torch_tp_jit::") && Known(name) }
+
+// IsProduct reports whether a text describes a tensor product as e3nn's modules do.
+func IsProduct(text string) bool { return productText.MatchString(text) }
+
+var productText = lazyregexp.New(`^\w*\(([0-9a-z+]+) x ([0-9a-z+]+) -> ([0-9a-z+]+) \| (\d{1,12}) paths \| (\d{1,12}) weights\)$`)
+
+// irrep is a number of copies of an irreducible representation of O(3), of 2·degree+1 elements each.
+type irrep struct {
+	copies int64
+	degree int64
+	parity byte // 'e' even, 'o' odd
+}
+
+// largestDegree and mostCopies limit the arithmetic: no model has more.
+const (
+	largestDegree = 12
+	mostCopies    = 1 << 16
+)
+
+func parseIrreps(text string) (out []irrep, ok bool) {
+	for term := range strings.SplitSeq(text, "+") {
+		copies, ir, both := strings.Cut(term, "x")
+		if !both || len(ir) < 2 {
+			return nil, false
+		}
+		n, err := strconv.ParseInt(copies, 10, 64)
+		l, errL := strconv.ParseInt(ir[:len(ir)-1], 10, 64)
+		p := ir[len(ir)-1]
+		if err != nil || errL != nil || n < 0 || n > mostCopies || l < 0 || l > largestDegree || p != 'e' && p != 'o' {
+			return nil, false
+		}
+		out = append(out, irrep{n, l, p})
+	}
+	return out, true
+}
+
+func countDims(irreps []irrep) int64 {
+	n := int64(0)
+	for _, ir := range irreps {
+		n += ir.copies * (2*ir.degree + 1)
+	}
+	return n
+}
+
+// product is a tensor product of irreps as e3nn describes it.
+type product struct {
+	left, right, out []irrep
+	paths, weights   int64
+}
+
+// parseProduct parses "FullyConnectedTensorProduct(8x0e+4x1o x 1x0e+1x1o -> 8x0e+4x1o | 144 paths | 144 weights)".
+func parseProduct(text string) (p product, ok bool) {
+	m := productText.FindStringSubmatch(text)
+	if m == nil {
+		return p, false
+	}
+	for i, into := range []*[]irrep{&p.left, &p.right, &p.out} {
+		if *into, ok = parseIrreps(m[i+1]); !ok {
+			return p, false
+		}
+	}
+	p.paths, _ = strconv.ParseInt(m[4], 10, 64)
+	p.weights, _ = strconv.ParseInt(m[5], 10, 64)
+	return p, true
+}
+
+// The modes of paths in e3nn that a text determines: the copies of both sides that a path couples, and its weights.
+const (
+	uvw  = iota // all pairs, summed with a weight for each output copy
+	uvu         // all pairs, summed over the right copies
+	uvuv        // all pairs, each an output copy
+	uuu         // equal copies
+)
+
+// flops returns the least arithmetic for one row. The text has no modes: those are taken whose number of paths, weights
+// and output copies equal the text's. ok is false if none are, or if several differ in their arithmetic.
+func (p *product) flops() (n float64, ok bool) {
+	for mode := range uuu + 1 {
+		if got, fits := p.flopsOf(mode); fits {
+			if ok && got != n {
+				return 0, false
+			}
+			n, ok = got, true
+		}
+	}
+	return n, ok
+}
+
+func (p *product) flopsOf(mode int) (flops float64, fits bool) {
+	left, right := p.left, p.right
+	if mode == uuu {
+		left, right = alignCopies(left, right)
+	}
+	paths := int64(0)
+	type kind struct {
+		degree int64
+		parity byte
+	}
+	want, made := map[kind]int64{}, map[kind]int64{}
+	for _, o := range p.out {
+		want[kind{o.degree, o.parity}] += o.copies
+	}
+	for i, a := range left {
+		for k, b := range right {
+			if mode == uuu && i != k {
+				continue
+			}
+			for out, copies := range want {
+				if out.degree < abs(a.degree-b.degree) || out.degree > a.degree+b.degree || (a.parity == b.parity) != (out.parity == 'e') {
+					continue
+				}
+				pairs := a.copies * b.copies
+				switch mode {
+				case uvw:
+					made[out] = copies
+					paths += pairs * copies
+				case uvu:
+					made[out] += a.copies
+					paths += pairs
+				case uvuv:
+					made[out] += pairs
+					paths += pairs
+				case uuu:
+					pairs = a.copies
+					made[out] += pairs
+					paths += pairs
+				}
+				flops += pathFLOPs(a, b, out.degree, pairs, copies, mode, p.weights > 0)
+			}
+		}
+	}
+	for out, copies := range want {
+		if made[out] != copies {
+			return 0, false
+		}
+	}
+	return flops, paths == p.paths && (p.weights == paths || p.weights == 0 && mode != uvw)
+}
+
+// pathFLOPs returns the least arithmetic of a path for one row: the coupling times each right copy, two operations per
+// term; times the left copies, two per cell and pair of copies; and the weights, on the smaller side or, if they add
+// up to the output copies, for each of them.
+func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool) float64 {
+	terms, cells := countCoupling(a.degree, b.degree, degree)
+	n := 2*terms*b.copies + 2*cells*pairs
+	switch {
+	case mode == uvw:
+		n += 2 * pairs * copies * (2*degree + 1)
+	case weighted:
+		n += pairs * (2*min(a.degree, degree) + 1)
+	}
+	return float64(n)
+}
+
+// alignCopies splits the irreps of both sides into blocks of equally many copies; nil if one side has more copies.
+func alignCopies(a, b []irrep) (left, right []irrep) {
+	a, b = append([]irrep(nil), a...), append([]irrep(nil), b...)
+	for len(a) > 0 && len(b) > 0 {
+		n := min(a[0].copies, b[0].copies)
+		left = append(left, irrep{n, a[0].degree, a[0].parity})
+		right = append(right, irrep{n, b[0].degree, b[0].parity})
+		a[0].copies, b[0].copies = a[0].copies-n, b[0].copies-n
+		if a[0].copies == 0 {
+			a = a[1:]
+		}
+		if len(b) > 0 && b[0].copies == 0 {
+			b = b[1:]
+		}
+	}
+	if len(a)+len(b) > 0 {
+		return nil, nil
+	}
+	return left, right
+}
+
+// countCoupling returns the nonzero coefficients of the real coupling of degrees a, b and c, and the pairs of elements
+// of a and c that have any. Elements run from -l to l; a negative one is a sine.
+func countCoupling(a, b, c int64) (terms, cells int64) {
+	for i := -a; i <= a; i++ {
+		for k := -c; k <= c; k++ {
+			row := terms
+			for j := -b; j <= b; j++ {
+				sines := isNegative(i) + isNegative(j) + isNegative(k)
+				if (sines+a+b+c)%2 != 0 {
+					continue
+				}
+				m, n := abs(i), abs(j)
+				if abs(k) == m+n && couples(a, m, b, n, c) || abs(k) == abs(m-n) && couples(a, m, b, -n, c) {
+					terms++
+				}
+			}
+			if terms > row {
+				cells++
+			}
+		}
+	}
+	return terms, cells
+}
+
+// couples reports whether the Wigner 3j symbol (a b c; m n -m-n) is not zero, by Racah's sum.
+func couples(a, m, b, n, c int64) bool {
+	sum, size := 0.0, 0.0
+	for t := int64(0); t <= a+b-c; t++ {
+		term := 1.0
+		for _, k := range []int64{t, c - b + t + m, c - a + t - n, a + b - c - t, a - t - m, b - t + n} {
+			if k < 0 {
+				term = 0
+				break
+			}
+			term /= math.Gamma(float64(k + 1))
+		}
+		if t%2 != 0 {
+			term = -term
+		}
+		sum, size = sum+term, size+math.Abs(term)
+	}
+	return math.Abs(sum) > 1e-9*size
+}
+
+func isNegative(n int64) int64 {
+	if n < 0 {
+		return 1
+	}
+	return 0
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// tensorProduct counts a tensor product of OpenEquivariance: left [rows, in1], right [rows, in2], weights [rows, n] or
+// [n]. With a convolution left and result have a row per node, and two lists of node indices follow.
+func tensorProduct(convolution bool) func(c *call) (flops, bytes float64) {
+	return func(c *call) (flops, bytes float64) {
+		p, ok := parseProduct(c.hints.Range)
+		row, counted := p.flops()
+		operands := c.floatTensors()
+		if !ok || !counted || len(operands) < 3 {
+			c.uncounted = NoIrreps
+			return 0, 0
+		}
+		x, y, w := c.dims(operands[0], 2), c.dims(operands[1], 2), c.argument(operands[2]).Dims
+		if x[1] != countDims(p.left) || y[1] != countDims(p.right) || w[len(w)-1] != p.weights || !convolution && x[0] != y[0] {
+			c.uncounted = NoIrreps // the range is of another product
+			return 0, 0
+		}
+		for _, i := range operands[:3] {
+			bytes += c.readBytes(i)
+		}
+		if convolution {
+			for i := operands[2] + 1; i < len(c.args); i++ {
+				if d := c.args[i].Dims; c.hasTensor(i) && len(d) == 1 && d[0] == y[0] {
+					bytes += c.readBytes(i)
+				}
+			}
+		}
+		return float64(y[0]) * row, bytes + float64(x[0]*countDims(p.out))*c.elementSize(operands[0])
+	}
+}
+
+// floatTensors returns the indexes of arguments that are tensors of real numbers.
+func (c *call) floatTensors() []int {
+	var out []int
+	for i := range c.args {
+		switch c.args[i].Type {
+		case "float", "double", "c10::Half", "c10::BFloat16":
+			if len(c.args[i].Dims) > 0 {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// Numbers of element types (c10::ScalarType): name and bytes.
+var scalarTypes = map[int64]string{5: "c10::Half", 6: "float", 7: "double", 15: "c10::BFloat16"}
+
+// segmentedProduct counts cuEquivariance's sum of products of segments. Arguments: name, type of the arithmetic, extent
+// of a segment, numbers of inputs, outputs and index lists; per operand its dimension (0 a number, 1 a segment), number
+// of segments and rows (0 one, 1 batch, -1 by an index, -2 one or batch); a list with the rows of indexed outputs;
+// types; number of operations; per operation its operands, their list, its paths; indices, coefficients, batch, tensors.
+// A path multiplies a coefficient with all operands but the last, and adds the product to it.
+func segmentedProduct(c *call) (flops, bytes float64) {
+	extent, inputs, outputs, batch := c.requireInteger(2), c.requireInteger(3), c.requireInteger(4), c.requireInteger(19)
+	dims, segments, rows, index := c.integerList(6), c.integerList(7), c.integerList(8), c.integerList(9)
+	factors, operands, paths := c.integerList(12), c.integerList(13), c.integerList(14)
+	tensors := c.argument(20).List
+	c.scalar = scalarTypes[c.requireInteger(1)]
+	all := inputs + outputs
+	if c.missing = c.missing || c.scalar == ""; c.missing || len(tensors) == 0 {
+		c.missing = true
+		return 0, 0
+	}
+	if n := int64(len(tensors)); all < 1 || inputs < 1 || n < inputs || min(len(dims), len(segments), len(rows), len(index)) < int(all) || len(paths) != len(factors) {
+		c.bad = true
+		return 0, 0
+	}
+	elements := 0.0
+	for i := range inputs {
+		elements += countElements(tensors[i])
+		if len(tensors[i]) == 2 && (rows[i] == 1 || rows[i] == -2) {
+			batch = max(batch, tensors[i][0])
+		}
+	}
+	for i := inputs; i < all; i++ {
+		n := float64(segments[i])
+		if dims[i] == 1 {
+			n *= float64(extent)
+		}
+		switch at := index[i]; {
+		case rows[i] == 0:
+		case rows[i] == -1 && at >= 0 && at < int64(len(index)):
+			n *= float64(index[at])
+		default:
+			n *= float64(max(batch, 1))
+		}
+		elements += n
+	}
+	for i, n := range factors {
+		if n < 0 || n > int64(len(operands)) {
+			c.bad = true
+			return 0, 0
+		}
+		width := int64(1)
+		for _, o := range operands[:n] {
+			if o >= 0 && o < all && dims[o] == 1 {
+				width = extent
+			}
+		}
+		operands = operands[n:]
+		flops += float64(n) * float64(paths[i]) * float64(width) * float64(max(batch, 1))
+	}
+	return flops, elements * float64(sizes[c.scalar])
+}
