@@ -4,8 +4,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
 // Sources: OpenEquivariance 0.4 (TensorProduct.py, TensorProductConv.py) and cuEquivariance 0.6
@@ -32,9 +30,10 @@ func addProducts(models map[string]model) map[string]model {
 func NeedsRange(name string) bool { return strings.Contains(name, "torch_tp_jit::") && Known(name) }
 
 // IsProduct reports whether a text describes a tensor product as e3nn's modules do.
-func IsProduct(text string) bool { return productText.MatchString(text) }
-
-var productText = lazyregexp.New(`^\w*\(([0-9a-z+]+) x ([0-9a-z+]+) -> ([0-9a-z+]+) \| (\d{1,12}) paths \| (\d{1,12}) weights\)$`)
+func IsProduct(text string) bool {
+	_, ok := parseProduct(text)
+	return ok
+}
 
 // irrep is a number of copies of an irreducible representation of O(3), of 2·degree+1 elements each.
 type irrep struct {
@@ -82,18 +81,25 @@ type product struct {
 
 // parseProduct parses "FullyConnectedTensorProduct(8x0e+4x1o x 1x0e+1x1o -> 8x0e+4x1o | 144 paths | 144 weights)".
 func parseProduct(text string) (p product, ok bool) {
-	m := productText.FindStringSubmatch(text)
-	if m == nil {
-		return p, false
-	}
-	for i, into := range []*[]irrep{&p.left, &p.right, &p.out} {
-		if *into, ok = parseIrreps(m[i+1]); !ok {
+	_, text, _ = strings.Cut(text, "(")
+	text, closed := strings.CutSuffix(text, ")")
+	irreps, numbers, _ := strings.Cut(text, " | ")
+	sides, out, _ := strings.Cut(irreps, " -> ")
+	left, right, _ := strings.Cut(sides, " x ")
+	paths, weights, _ := strings.Cut(numbers, " paths | ")
+	weights, all := strings.CutSuffix(weights, " weights")
+	for _, side := range []struct {
+		text string
+		into *[]irrep
+	}{{left, &p.left}, {right, &p.right}, {out, &p.out}} {
+		if *side.into, ok = parseIrreps(side.text); !ok {
 			return p, false
 		}
 	}
-	p.paths, _ = strconv.ParseInt(m[4], 10, 64)
-	p.weights, _ = strconv.ParseInt(m[5], 10, 64)
-	return p, true
+	var errPaths, errWeights error
+	p.paths, errPaths = strconv.ParseInt(paths, 10, 64)
+	p.weights, errWeights = strconv.ParseInt(weights, 10, 64)
+	return p, closed && all && errPaths == nil && errWeights == nil
 }
 
 // The modes of paths in e3nn that a text determines: the copies of both sides that a path couples, and its weights.
