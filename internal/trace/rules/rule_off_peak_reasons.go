@@ -20,6 +20,7 @@ var tileSize = lazyregexp.New(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
 type productGrid struct {
 	rows, columns int64 // tile size
 	blocks, sms   int64
+	splits        int64   // parts of K that a kernel computes in blocks of their own, 0 if it does not
 	sumsNS, sums  int64   // time and number of split-K kernels, which add up parts of a product
 	fill          float64 // share of the tiles that the product fills
 }
@@ -45,6 +46,9 @@ func (g *productGrid) reasons() []string {
 	if g.fill > 0 && g.fill < 1-leastWaveLoss {
 		out = append(out, fmt.Sprintf("the sizes fill %.0f %% of the tiles of %dx%d", 100*g.fill, g.rows, g.columns))
 	}
+	if g.splits > 1 {
+		out = append(out, fmt.Sprintf("split-K computes each tile of %dx%d in %d parts", g.rows, g.columns, g.splits))
+	}
 	if g.sums > 0 {
 		out = append(out, "split-K adds up its parts in a kernel of "+gpuprof.FormatNS(g.sumsNS/g.sums))
 	}
@@ -68,9 +72,12 @@ func (c *ruleContext) readGrids(r *analyze.Roofline) map[*analyze.RooflineOperat
 			grid, name := out[o], c.t.Name(op.Name)
 			if isSplitSum(name) {
 				grid.sumsNS, grid.sums = grid.sumsNS+op.Dur(), grid.sums+1
-			} else if rows, columns, ok := tilesOf(name, o.Product, op.Blocks); ok && grid.blocks == 0 {
-				grid.rows, grid.columns, grid.blocks, grid.sms = rows, columns, op.Blocks, int64(d.props.SMs)
-				grid.fill = float64(o.Product[0]) * float64(o.Product[1]) / (float64(op.Blocks) * float64(rows) * float64(columns))
+			} else if rows, columns, parts := tilesOf(name, o.Product, op.Blocks); parts > 0 && grid.rows == 0 {
+				grid.rows, grid.columns = rows, columns
+				grid.fill = float64(o.Product[0]) * float64(o.Product[1]) * float64(parts) / (float64(op.Blocks) * float64(rows) * float64(columns))
+				if grid.splits = parts; parts == 1 {
+					grid.blocks, grid.sms = op.Blocks, int64(d.props.SMs)
+				}
 			}
 			out[o] = grid
 		}
@@ -82,19 +89,25 @@ func isSplitSum(kernel string) bool {
 	return strings.Contains(kernel, "splitKreduce") || strings.Contains(kernel, "SplitKReduce") || strings.Contains(kernel, "splitk_reduce")
 }
 
-// tilesOf returns the tile size in a kernel's name if as many tiles as the grid has blocks cover M and N. It tries
-// both orders, because cuBLAS computes products of row-major matrices transposed.
-func tilesOf(kernel string, product []int64, blocks int64) (rows, columns int64, ok bool) {
+// tilesOf returns the tile size in a kernel's name if as many tiles as the grid has blocks cover M and N; with split-K,
+// a multiple of that. parts is the number of blocks per tile, 0 if they do not fit. It tries both orders, because
+// cuBLAS computes products of row-major matrices transposed.
+func tilesOf(kernel string, product []int64, blocks int64) (rows, columns, parts int64) {
 	m := tileSize.FindStringSubmatch(kernel)
 	if m == nil || blocks <= 0 {
-		return 0, 0, false
+		return 0, 0, 0
 	}
 	a, _ := strconv.ParseInt(m[1], 10, 64)
 	b, _ := strconv.ParseInt(m[2], 10, 64)
+	if a == 0 || b == 0 {
+		return 0, 0, 0
+	}
+	split := strings.Contains(strings.ToLower(kernel), "splitk")
 	for _, t := range [][2]int64{{a, b}, {b, a}} {
-		if t[0] > 0 && t[1] > 0 && ((product[0]-1)/t[0]+1)*((product[1]-1)/t[1]+1) == blocks {
-			return t[0], t[1], true
+		tiles := ((product[0]-1)/t[0] + 1) * ((product[1]-1)/t[1] + 1)
+		if tiles == blocks || split && tiles > 0 && blocks%tiles == 0 {
+			return t[0], t[1], blocks / tiles
 		}
 	}
-	return 0, 0, false
+	return 0, 0, 0
 }
