@@ -44,11 +44,15 @@ type Roofline struct {
 }
 
 // RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack. Range is the text of a range
-// around it that its cost needs, "" for most operators.
+// around it that its cost needs, "" for most operators. An XLA instruction has its number (GPU.Ext) alone.
 type RooflineKey struct {
 	Op    model.NameID
 	Args  uint32
 	Range string
+	// Within has the arguments of the aten::scaled_dot_product_attention around it, 0 none: its parts are other
+	// operators with each library.
+	Within      uint32
+	Instruction int64
 }
 
 // RooflineOperator adds up all calls of one operator with equal arguments, per step.
@@ -57,6 +61,7 @@ type RooflineOperator struct {
 	Product   []int64     `json:"-"` // M, N and K of a matrix product
 	Name      string      `json:"name"`
 	Shapes    string      `json:"shapes"`
+	Within    string      `json:"within,omitempty"`    // shapes of the attention of which it is a part
 	Precision string      `json:"precision,omitempty"` // of its arithmetic
 	Kernel    string      `json:"kernel"`              // the kernel with most of the time
 	Calls     float64     `json:"calls"`
@@ -68,13 +73,14 @@ type RooflineOperator struct {
 	BytesPerS float64     `json:"bytes_per_s"`
 	// BoundNS is the least time at peak rates. 0 means no bound; Bound then gives the reason.
 	BoundNS int64  `json:"bound_ns"`
-	Bound   string `json:"bound"` // "compute", "memory", "launch", or BoundInCache, BoundExceeded, BoundUnknown
+	Bound   string `json:"bound"` // "compute", "memory", "launch", or one of the reasons below
 	AboveNS int64  `json:"above_ns"`
 }
 
 // Reasons for which an operator has no bound.
 const (
-	BoundInCache  = "in cache" // operands and result fit in the last-level cache, so memory does not bound the operator
+	BoundInCache  = "in cache"       // operands and result fit in the last-level cache, so memory does not bound the operator
+	BoundOnChip   = "on-chip memory" // XLA gave no bytes to and from the device's main memory
 	BoundExceeded = "faster than the bound"
 	BoundUnknown  = "no peak rate"
 )

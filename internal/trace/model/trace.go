@@ -115,7 +115,7 @@ type PageFaults struct {
 type GPU struct {
 	Start, End int64 // ns
 	Corr       int64 // correlation id, 0 none
-	Ext        int64 // external id of the operator, 0 none
+	Ext        int64 // external id of the operator; XLA: index into Trace.Instructions plus one; 0 none
 	Bytes      int64 // of copies and fills
 	Stream     int64
 	Blocks     int64 // blocks of the grid, 0 unknown
@@ -133,6 +133,20 @@ type GPU struct {
 
 // Dur returns the length of the operation, ns.
 func (g *GPU) Dur() int64 { return g.End - g.Start }
+
+// Instruction is an instruction of a program that XLA compiled, with the cost of one execution.
+type Instruction struct {
+	Name   string // "fusion.3"
+	Kind   string // XLA's category: "convolution fusion"
+	Type   string // of the result: "bf16[128,256]"
+	FLOPs  float64
+	Bytes  float64 // to and from device memory
+	Costed bool    // FLOPs and Bytes are known
+	// Product reports that it has matrix products or convolutions, or may have (a kernel that XLA did not write).
+	// Precision is that of their operands: "16-bit" or less precise than that, "".
+	Product   bool
+	Precision string
+}
 
 // KernelResources are the largest resources of any launch of a kernel; 0 unknown or none.
 type KernelResources struct {
@@ -156,8 +170,9 @@ type Device struct {
 	Minor      int    //
 	SMs        int    // multiprocessors; 0 unknown
 	TotalBytes int64  // of memory; 0 unknown
-	// PeakBytesPerS is the memory bandwidth; 0 unknown.
+	// PeakBytesPerS is the memory bandwidth, PeakFLOPsPerS the rate of bf16 products (XLA); 0 unknown.
 	PeakBytesPerS float64
+	PeakFLOPsPerS float64
 	// ProductFLOPsPerS is the rate of bf16 matrix products that doctor measured on this machine, MeasuredBy names that
 	// measurement; 0 and "" unknown.
 	ProductFLOPsPerS float64
@@ -257,6 +272,8 @@ type Trace struct {
 	Resources map[NameID]KernelResources
 	// Collectives describe communication kernels, in any order.
 	Collectives []Collective
+	// Instructions have the costs of device operations, by GPU.Ext (XLA).
+	Instructions []Instruction
 	// Stacks are texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated by ';';
 	// then ArgsMark and the arguments of an operator for opcost.Parse. Either may be missing. See StackOf and ArgsOf.
 	Stacks []string

@@ -1,6 +1,7 @@
 package roofline
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -76,8 +77,13 @@ func findPeak(d *model.Device) (peak, bool) {
 		}
 		return p, true
 	}
+	if d.PeakFLOPsPerS > 0 && d.PeakBytesPerS > 0 {
+		return peak{name: cmp.Or(d.Name, "device"), document: "as XLA recorded them", half: d.PeakFLOPsPerS / tera, gbPerS: d.PeakBytesPerS / 1e9}, true
+	}
 	return peak{}, false
 }
+
+const tera = 1e12
 
 // Rates are the peak rates of a device in its data sheet.
 type Rates struct {
@@ -116,7 +122,6 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // flopRate returns the peak rate of a precision, FLOP/s; 0 none.
 func (p *peak) flopRate(precision string) float64 {
-	const tera = 1e12
 	switch precision {
 	case "fp64":
 		return max(p.fp64, p.fp64m) * tera

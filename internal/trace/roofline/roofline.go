@@ -1,17 +1,15 @@
 // Package roofline compares the operators of a recording with the peak rates of the device: the bound, the share of it
 // that is reached, and the time above it. It makes an analyze.Roofline from an analyze.Index with recorded arguments
-// and the precision of kernels by name. Costs come from opcost, rates from data sheets. It imports no reader and no
-// rule.
+// and the precision of kernels by name. Costs come from opcost or from XLA's profiler, rates from data sheets. It
+// imports no reader and no rule.
 package roofline
 
 import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
@@ -39,17 +37,21 @@ type sums struct {
 	by          map[model.NameID]int64
 }
 
-// Of computes the roofline of the steady part of a recording on its busiest device; nil without recorded arguments.
-// precision returns the precision of a product kernel by its name, "" for other kernels.
+// Of computes the roofline of the steady part of a recording on its busiest device; nil without recorded arguments of
+// operators and without costs of XLA's instructions. precision returns the precision of a product kernel by its name, "" for other kernels.
 func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.Roofline {
 	d := busiestDevice(x)
 	withArgs := func(text string) bool { return strings.Contains(text, model.ArgsMark) }
-	if d == nil || !slices.ContainsFunc(x.T.Stacks, withArgs) {
+	if d == nil || len(x.T.Instructions) == 0 && !slices.ContainsFunc(x.T.Stacks, withArgs) {
 		return nil
 	}
-	c := counter{x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{}, groups: make([]int32, len(x.T.GPU)), seen: make([]bool, len(x.T.Host))}
+	c := counter{
+		x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{},
+		groups: make([]int32, len(x.T.GPU)), seen: make([]bool, len(x.T.Host)),
+	}
 	for _, name := range x.T.Names {
 		c.known = append(c.known, opcost.Known(name))
+		c.attention = c.attention || name == attentionName
 	}
 	for _, o := range x.Devices {
 		c.addDevice(o, o == d)
@@ -79,6 +81,7 @@ type counter struct {
 	x             *analyze.Index
 	precisionOf   func(model.NameID) string
 	known         []bool // by name: has a cost model
+	attention     bool   // the recording has attentionName
 	ids           map[analyze.RooflineKey]int32
 	keys          []analyze.RooflineKey // by id
 	sums          []sums                // by id
@@ -96,24 +99,29 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {
 		op := &t.GPU[g]
+		in := instructionOf(t, op)
 		h := c.costedOp(c.x.EnclosingOp(g))
 		id := int32(-1)
-		if h >= 0 {
-			id = c.numberOf(analyze.RooflineKey{Op: t.Host[h].Name, Args: t.Host[h].Stack, Range: c.productRange(h)})
-			c.groups[g] = id + 1
+		switch {
+		case in != nil && in.Costed:
+			id = c.numberOf(analyze.RooflineKey{Instruction: op.Ext})
+		case in == nil && h >= 0:
+			e := &t.Host[h]
+			id = c.numberOf(analyze.RooflineKey{Op: e.Name, Args: e.Stack, Range: c.productRange(h), Within: c.attentionAround(h)})
 		}
+		c.groups[g] = id + 1
 		if !counts || !c.x.Steady.Contains(op.Start) {
 			continue
 		}
 		c.all += op.Dur()
-		product := isProduct(c.x.Class(g))
+		product := isProduct(c.x.Class(g)) || in != nil && in.Product
 		if product {
 			c.products += op.Dur()
 		}
 		if op.Kind == model.Kernel {
 			c.durations = append(c.durations, op.Dur())
 		}
-		if h < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
+		if id < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
 			c.others[c.reasonFor(g, op)] += op.Dur()
 			continue
 		}
@@ -124,12 +132,22 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			s.products += op.Dur()
 		}
 		s.kernels++
-		if !c.seen[h] { // first kernel of the call
+		if in != nil { // each of its operations is an execution
+			s.calls++
+		} else if !c.seen[h] { // first kernel of the call
 			c.seen[h] = true
 			s.calls++
 		}
 		s.by[op.Name] += op.Dur()
 	}
+}
+
+// instructionOf returns the XLA instruction of an operation, nil without one.
+func instructionOf(t *model.Trace, op *model.GPU) *model.Instruction {
+	if t.Format != model.XLA || op.Ext < 1 || op.Ext > int64(len(t.Instructions)) {
+		return nil
+	}
+	return &t.Instructions[op.Ext-1]
 }
 
 // crossesLink reports whether a copy crosses the link to the host or to another device.
@@ -151,20 +169,6 @@ func (c *counter) costedOp(h int32) int32 {
 		}
 	}
 	return -1
-}
-
-// productRange returns the innermost range around an operator that describes a tensor product; "" if its cost needs none.
-func (c *counter) productRange(h int32) string {
-	t := c.x.T
-	if !opcost.NeedsRange(t.Name(t.Host[h].Name)) {
-		return ""
-	}
-	for h = c.x.Parent(h); h >= 0; h = c.x.Parent(h) {
-		if text := t.Name(t.Host[h].Name); opcost.IsProduct(text) {
-			return text
-		}
-	}
-	return ""
 }
 
 func (c *counter) numberOf(k analyze.RooflineKey) int32 {
@@ -203,6 +207,8 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 		return uncosted{"communication", "bound by the links between ranks"}
 	case crossesLink(op):
 		return uncosted{"copies", "between host and device, or between devices"}
+	case len(t.Instructions) > 0:
+		return uncosted{t.Name(op.Name), "XLA recorded no cost"}
 	case op.Kind != model.Kernel:
 		return uncosted{strings.ToLower(op.Kind.String()), "outside any operator"}
 	case op.Graph || op.Launch >= 0 && c.x.Call(op.Launch) == model.CallGraph:
@@ -214,30 +220,6 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	default:
 		return uncosted{t.Name(t.Host[h].Name), string(opcost.NoModel)}
 	}
-}
-
-// opaque matches element types of kernels that only move data: OpaqueType<4u>.
-var opaque = lazyregexp.New(`OpaqueType<(\d+)u?>`)
-
-// elementOf returns the bytes per element of the tensor lists of a kernel, from its template arguments; 0 unknown.
-// Only kernels over tensor lists and concatenations have such arguments.
-func elementOf(kernel string) int64 {
-	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
-		return 0
-	}
-	if m := opaque.FindStringSubmatch(kernel); m != nil {
-		n, _ := strconv.ParseInt(m[1], 10, 64) // 0, unknown, if the number is too large
-		return n
-	}
-	switch {
-	case strings.Contains(kernel, "BFloat16"), strings.Contains(kernel, "Half"):
-		return 2
-	case strings.Contains(kernel, "double"):
-		return 8
-	case strings.Contains(kernel, "float"):
-		return 4
-	}
-	return 0
 }
 
 func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
@@ -266,22 +248,19 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 			continue // not in the steady part, or on another device
 		}
 		first, _ := c.longestKernel(s.by, func(model.NameID) bool { return true })
-		name, kernel := c.x.T.Name(k.Op), c.x.T.Name(first)
-		args, ok := opcost.Parse(c.x.T.ArgsOf(&model.Host{Stack: k.Args}))
-		cost, reason := opcost.Of(name, args, opcost.Hints{Element: elementOf(kernel), Range: k.Range})
-		if !ok {
-			reason = opcost.NoShapes
-		}
+		kernel := c.x.T.Name(first)
+		u, reason := c.costOf(k, kernel)
 		if reason != "" {
-			c.others[uncosted{name, string(reason)}] += s.ns
+			c.others[uncosted{u.name, string(reason)}] += s.ns
 			continue
 		}
-		o := c.newOperator(s, name, kernel, args, cost, steps)
-		o.Key, o.Product, o.Source = k, cost.Product, opcost.Source(name)
+		cost := u.cost
+		o := c.newOperator(s, &u, kernel, steps)
+		o.Key, o.Product, o.Source, o.Within = k, cost.Product, u.source, c.shapesOf(k.Within)
 		out.Assumed = out.Assumed || cost.Assumed
 		out.ModelledNS += o.NS
 		setBound(&o, out, float64(launch*s.kernels)/steps)
-		if cost.FLOPs > 0 && !isVectorOp(name) {
+		if cost.FLOPs > 0 && u.product {
 			c.counted += s.products
 			flops[o.Precision] += cost.FLOPs * o.Calls
 			recomputed += cost.Recomputed * o.Calls
@@ -312,11 +291,6 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 
 var precisions = []string{"fp64", "fp32", "tf32", "16-bit", "fp8", "int8"}
 
-// isVectorOp reports whether an operator's arithmetic is no matrix product: the utilisation leaves it out.
-func isVectorOp(name string) bool {
-	return strings.Contains(name, "scatter") || strings.Contains(name, "index_add") || strings.Contains(name, "_fft_")
-}
-
 func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.NameID) bool) (kernel model.NameID, found bool) {
 	most := int64(-1)
 	for id, ns := range by {
@@ -325,39 +299,6 @@ func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.
 		}
 	}
 	return kernel, found
-}
-
-func (c *counter) newOperator(s *sums, name, kernel string, args opcost.Args, cost opcost.Cost, steps float64) analyze.RooflineOperator {
-	o := analyze.RooflineOperator{
-		Name: name, Shapes: args.Shapes(), Kernel: kernel, Calls: float64(s.calls) / steps, NS: int64(float64(s.ns) / steps),
-		FLOPs: cost.FLOPs, Bytes: cost.Bytes,
-	}
-	if o.NS > 0 {
-		o.FLOPsPerS, o.BytesPerS = o.FLOPs*o.Calls/float64(o.NS)*1e9, o.Bytes*o.Calls/float64(o.NS)*1e9
-	}
-	if cost.FLOPs > 0 {
-		o.Precision = precisionOfType(cost.Type)
-		if product, ok := c.longestKernel(s.by, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
-			o.Precision = c.precisionOf(product)
-		}
-	}
-	return o
-}
-
-// precisionOfType returns the precision of operands by type, TF32 for float32: the higher rate gives the bound.
-func precisionOfType(t string) string {
-	switch t {
-	case "double", "Double":
-		return "fp64"
-	case "float", "Float":
-		return "tf32"
-	case "c10::BFloat16", "c10::Half", "BFloat16", "Half":
-		return "16-bit"
-	}
-	if strings.HasPrefix(t, "c10::Float8") {
-		return "fp8"
-	}
-	return ""
 }
 
 // launchNS returns the time of an empty kernel, ns: the fastest kernels of the recording, or 0 if too long.
@@ -378,7 +319,7 @@ func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64
 		o.Bound = analyze.BoundUnknown
 		return
 	}
-	inCache := o.Bytes <= r.CacheBytes
+	inCache := o.Bytes <= r.CacheBytes && r.CacheBytes > 0
 	best, by := 0.0, ""
 	if rate := r.FLOPsPerS[o.Precision]; rate > 0 && o.FLOPs > 0 {
 		best, by = o.FLOPs*o.Calls/rate*1e9, "compute"
@@ -393,6 +334,8 @@ func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64
 		}
 	}
 	switch {
+	case by == "" && !inCache:
+		o.Bound = analyze.BoundOnChip
 	case by == "" || by == analyze.BoundInCache:
 		o.Bound = analyze.BoundInCache
 	case best > float64(o.NS):
@@ -424,6 +367,9 @@ func (c *counter) addUtilisation(out *analyze.Roofline, flops map[string]float64
 	out.HFU = out.StepFLOPs / whole
 	for _, name := range c.x.T.Names {
 		out.Recomputed = out.Recomputed || strings.Contains(name, "CheckpointFunctionBackward") || strings.Contains(name, "recompute_fn")
+	}
+	for i := range c.x.T.Instructions {
+		out.Recomputed = out.Recomputed || strings.Contains(c.x.T.Instructions[i].Name, ".remat")
 	}
 	if !out.Recomputed {
 		out.MFU = (out.StepFLOPs - recomputed) / whole

@@ -22,11 +22,12 @@ import (
 
 // operator is one operator of each step with the kernels that it launches.
 type operator struct {
-	name    string // with "range: " before it, inside a range of that name
+	name    string // of a range, if it has no types but operators inside
 	dims    any
 	types   []string
 	values  []string
 	kernels []kernel
+	inner   []operator // after its kernels
 }
 
 type kernel struct {
@@ -58,7 +59,8 @@ func (r recording) index(t *testing.T) *analyze.Index {
 	for step := range r.steps {
 		begin := at
 		busy := at + 2
-		for _, o := range r.ops {
+		var call func(o operator)
+		call = func(o operator) {
 			start := at
 			for _, k := range o.kernels {
 				corr++
@@ -72,6 +74,15 @@ func (r recording) index(t *testing.T) *analyze.Index {
 				busy += k.us
 				at += 3
 			}
+			for _, in := range o.inner {
+				at++
+				call(in)
+				at++
+			}
+			if o.types == nil && o.dims == nil && len(o.inner) > 0 {
+				event("user_annotation", o.name, 1, start, at-start, nil)
+				return
+			}
 			args := map[string]any{"Input type": o.types}
 			if o.dims != nil {
 				args["Input Dims"] = o.dims
@@ -79,12 +90,10 @@ func (r recording) index(t *testing.T) *analyze.Index {
 			if o.values != nil {
 				args["Concrete Inputs"] = o.values
 			}
-			name := o.name
-			if text, inner, ok := strings.Cut(name, ": "); ok {
-				event("user_annotation", text, 1, start, at-start, nil)
-				name = inner
-			}
-			event("cpu_op", name, 1, start, at-start, args)
+			event("cpu_op", o.name, 1, start, at-start, args)
+		}
+		for _, o := range r.ops {
+			call(o)
 		}
 		at = busy + 5
 		event("user_annotation", fmt.Sprintf("ProfilerStep#%d", step), 1, begin, at-begin, nil)
@@ -117,7 +126,7 @@ func (r recording) roofline(t *testing.T) *analyze.Roofline {
 const bf16 = "c10::BFloat16"
 
 func product(m, k, n int, us int) operator {
-	return operator{"aten::mm", [][]int{{m, k}, {k, n}}, []string{bf16, bf16}, nil, []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", us, nil}}}
+	return operator{"aten::mm", [][]int{{m, k}, {k, n}}, []string{bf16, bf16}, nil, []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", us, nil}}, nil}
 }
 
 func find(t *testing.T, r *analyze.Roofline, name string) analyze.RooflineOperator {
@@ -134,8 +143,8 @@ func find(t *testing.T, r *analyze.Roofline, name string) analyze.RooflineOperat
 // The bound of a product is its arithmetic at the data sheet's rate, that of an addition its traffic, and that of operators which stay
 // in the cache the launch.
 func TestBounds(t *testing.T) {
-	add := operator{"aten::add", [][]int{{8192, 8192}, {8192, 8192}, {}}, []string{"float", "float", "Scalar"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>", 500, nil}}}
-	small := operator{"aten::mul", [][]int{{64}, {64}}, []string{"float", "float"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>>", 2, nil}}}
+	add := operator{"aten::add", [][]int{{8192, 8192}, {8192, 8192}, {}}, []string{"float", "float", "Scalar"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>", 500, nil}}, nil}
+	small := operator{"aten::mul", [][]int{{64}, {64}}, []string{"float", "float"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>>", 2, nil}}, nil}
 	r := recording{a100, 4, []operator{product(4096, 4096, 4096, 800), product(4096, 4096, 4096, 600), add, small}}.roofline(t)
 	if r.Device != "A100 SXM4 80 GB" || r.ModelledNS != r.DeviceNS || r.DeviceNS != 1_902_000 {
 		t.Errorf("%s: %d of %d ns", r.Device, r.ModelledNS, r.DeviceNS)
@@ -186,8 +195,8 @@ func TestUnmodelled(t *testing.T) {
 	gemm := []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", 50, nil}}
 	r := recording{a100, 3, []operator{
 		product(1024, 1024, 1024, 50),
-		{"my::fused_linear", [][]int{{5}}, []string{bf16}, nil, gemm},
-		{"aten::convolution", [][]int{{1, 3, 8, 8}, {4, 3, 3, 3}, {}, {}, {}, {}, {}, {}, {}}, []string{bf16, bf16, "", "", "", "", "", "", ""}, nil, gemm},
+		{"my::fused_linear", [][]int{{5}}, []string{bf16}, nil, gemm, nil},
+		{"aten::convolution", [][]int{{1, 3, 8, 8}, {4, 3, 3, 3}, {}, {}, {}, {}, {}, {}, {}}, []string{bf16, bf16, "", "", "", "", "", "", ""}, nil, gemm, nil},
 	}}.roofline(t)
 	got := map[string]string{}
 	for _, u := range r.Unmodelled {
@@ -207,7 +216,7 @@ func TestUnmodelled(t *testing.T) {
 // Fused attention computes its scores twice in training: MFU counts them once.
 func TestRecomputedScores(t *testing.T) {
 	dims, types := [][]int{{2, 16, 1024, 64}, {2, 16, 1024, 64}, {2, 16, 1024, 64}, {2, 16, 1024, 64}}, []string{bf16, bf16, bf16, bf16}
-	r := recording{a100, 3, []operator{{"aten::_scaled_dot_product_flash_attention_backward", dims, types, nil, []kernel{{"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel_bf16", 400, nil}}}}}.roofline(t)
+	r := recording{a100, 3, []operator{{"aten::_scaled_dot_product_flash_attention_backward", dims, types, nil, []kernel{{"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel_bf16", 400, nil}}, nil}}}.roofline(t)
 	if math.Abs(r.MFU/r.HFU-0.8) > 1e-9 {
 		t.Errorf("HFU %v, MFU %v", r.HFU, r.MFU)
 	}
@@ -278,7 +287,7 @@ func TestCollectives(t *testing.T) {
 	call := func(kind string, us, in, out int) operator {
 		return operator{"c10d::" + kind, [][]int{{in}}, []string{bf16}, nil, []kernel{{"ncclDevKernel_" + kind, us, map[string]any{
 			"Collective name": kind, "In msg nelems": in, "Out msg nelems": out, "Group size": 8, "dtype": "BFloat16",
-		}}}}
+		}}}, nil}
 	}
 	r := recording{a100, 3, []operator{
 		product(1024, 1024, 1024, 50), call("allreduce_", 120, 1<<20, 1<<20), call("allreduce_", 100, 1<<20, 1<<20), call("_allgather_base_", 22, 25_136, 201_088),
@@ -303,7 +312,7 @@ func TestCollectives(t *testing.T) {
 // Lists of tensors are recorded without their type, which the kernel's name has.
 func TestLists(t *testing.T) {
 	list := func(op, kernelName string) operator {
-		return operator{op, []any{[][]int{{1 << 20}, {1 << 20}}, []int{}}, []string{"TensorList", "Scalar"}, nil, []kernel{{kernelName, 50, nil}}}
+		return operator{op, []any{[][]int{{1 << 20}, {1 << 20}}, []int{}}, []string{"TensorList", "Scalar"}, nil, []kernel{{kernelName, 50, nil}}, nil}
 	}
 	for name, bytes := range map[string]float64{
 		"void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 2, 64, 64>": 2,
@@ -328,11 +337,17 @@ func TestLists(t *testing.T) {
 // operators, and a product without a range has no cost.
 func TestTensorProductsByRange(t *testing.T) {
 	product := func(text string) operator {
-		return operator{text + "libtorch_tp_jit::jit_tp_forward", [][]int{{900}, {}, {50000, 6}, {50000, 3}, {50000, 2}, {}},
-			[]string{"unsigned char", "Scalar", "float", "float", "float", "Scalar"}, nil, []kernel{{"forward", 90, nil}}}
+		o := operator{
+			name: "libtorch_tp_jit::jit_tp_forward", dims: [][]int{{900}, {}, {50000, 6}, {50000, 3}, {50000, 2}, {}},
+			types: []string{"unsigned char", "Scalar", "float", "float", "float", "Scalar"}, kernels: []kernel{{"forward", 90, nil}},
+		}
+		if text == "" {
+			return o
+		}
+		return operator{name: text, inner: []operator{o}}
 	}
 	r := recording{a100, 3, []operator{
-		product("TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights): "), product("TensorProduct(2x1o x 1x1o -> 2x1e | 2 paths | 2 weights): "), product(""),
+		product("TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights)"), product("TensorProduct(2x1o x 1x1o -> 2x1e | 2 paths | 2 weights)"), product(""),
 	}}.roofline(t)
 	if len(r.Operators) != 2 || r.ModelledNS != 180_000 {
 		t.Fatalf("%+v", r.Operators)
@@ -364,7 +379,7 @@ func TestManyShapes(t *testing.T) {
 // A recording without shapes has no roofline.
 func TestNoShapes(t *testing.T) {
 	for _, name := range []string{"aten::view", "aten::mm"} { // without a model, and with one
-		x := recording{a100, 3, []operator{{name, nil, nil, nil, []kernel{{"k", 5, nil}}}}}.index(t)
+		x := recording{a100, 3, []operator{{name, nil, nil, nil, []kernel{{"k", 5, nil}}, nil}}}.index(t)
 		if rules.Rules(x, x.NewLedger()); x.Roofline != nil {
 			t.Errorf("%s: %+v", name, x.Roofline)
 		}

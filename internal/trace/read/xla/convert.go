@@ -12,23 +12,29 @@ import (
 // event is one event of a line; times in ns.
 type event struct {
 	name       string
+	long       string // text of the instruction, "" unknown
 	start, end int64
 	corr, step int64 // 0 none; step is the step number plus one
 	copied     string
 	kernel     string
+	cost       recordedCost
 }
 
 // setStat stores a statistic of the event.
-func (e *event) setStat(key, text string, number int64) {
-	switch key {
+func (e *event) setStat(s stat) {
+	switch s.key {
 	case "correlation_id":
-		e.corr = max(number, 0)
+		e.corr = max(s.number, 0)
 	case "step_num":
-		e.step = max(number, 0) + 1
+		e.step = max(s.number, 0) + 1
 	case "memcpy_details", "memset_details":
-		e.copied = text
+		e.copied = s.text
 	case "kernel_details":
-		e.kernel = text
+		e.kernel = s.text
+	case "long_name":
+		e.long = s.text
+	default:
+		e.cost.setStat(s)
 	}
 }
 
@@ -38,6 +44,8 @@ type converter struct {
 	room  *model.Room
 	texts int64
 	err   error
+	ids   map[model.Instruction]int64 // index in Trace.Instructions plus one
+	ops   map[uint16]bool             // devices whose operations are in a line of XLA's
 }
 
 // plane is the host, or a device by its index in the trace; other planes are skipped.
@@ -56,7 +64,10 @@ type line struct {
 }
 
 func newConverter(path string, room int64) *converter {
-	return &converter{t: &model.Trace{Path: path, Format: model.XLA, Rank: -1}, names: map[string]model.NameID{}, room: model.NewRoom(room)}
+	return &converter{
+		t:     &model.Trace{Path: path, Format: model.XLA, Rank: -1},
+		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, ops: map[uint16]bool{}, room: model.NewRoom(room),
+	}
 }
 
 // isOver reports whether the events exceed the memory budget.
@@ -97,22 +108,26 @@ func (c *converter) newPlane(name string) *plane {
 }
 
 // setDevice stores a statistic of a device.
-func (p *plane) setDevice(key, text string, number int64) {
+func (p *plane) setDevice(s stat) {
 	if p.device < 0 {
 		return
 	}
 	d := &p.c.t.Devices[p.device]
-	switch key {
+	switch s.key {
 	case "core_count":
-		d.SMs = int(min(max(number, 0), math.MaxInt32))
+		d.SMs = int(min(max(s.number, 0), math.MaxInt32))
 	case "memory_size":
-		d.TotalBytes = max(number, 0)
+		d.TotalBytes = max(s.number, 0)
 	case "compute_cap_major":
-		d.Major = int(min(max(number, 0), math.MaxInt32))
+		d.Major = int(min(max(s.number, 0), math.MaxInt32))
 	case "compute_cap_minor":
-		d.Minor = int(min(max(number, 0), math.MaxInt32))
+		d.Minor = int(min(max(s.number, 0), math.MaxInt32))
 	case "device_type_string":
-		d.Name = text
+		d.Name = s.text
+	case "peak_teraflops_per_second":
+		d.PeakFLOPsPerS = positive(s.real * 1e12)
+	case "peak_hbm_bw_gigabytes_per_second":
+		d.PeakBytesPerS = positive(s.real * 1e9)
 	}
 }
 
@@ -134,6 +149,9 @@ func (p *plane) newLine(id int64, name string) *line {
 		return l
 	}
 	l.skip = name != "XLA Ops" // on GPUs, derived from the streams
+	if !l.skip {
+		p.c.ops[uint16(min(p.device, math.MaxUint16))] = true
+	}
 	return l
 }
 
@@ -190,6 +208,7 @@ func (c *converter) addDevice(l *line, e *event) {
 	g.Blocks = multiply(gridOf.FindStringSubmatch(e.kernel))
 	g.Threads = int32(min(multiply(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
 	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // kernel suffix of ROCm
+	g.Ext = c.numberCost(e)
 	c.t.GPU = append(c.t.GPU, g)
 }
 

@@ -79,9 +79,10 @@ func (c *converter) readJSON(ctx context.Context, text []byte) error {
 		e := event{name: r.Name, start: int64(math.Round(r.TS * 1000))}
 		e.end = int64(math.Round((r.TS + r.Dur) * 1000))
 		for key, v := range r.Args {
-			s := fmt.Sprint(v)
-			n, _ := strconv.ParseInt(s, 10, 64)
-			e.setStat(key, s, n)
+			s := stat{key: key, text: fmt.Sprint(v)}
+			s.number, _ = strconv.ParseInt(s.text, 10, 64)
+			s.real, _ = strconv.ParseFloat(s.text, 64)
+			e.setStat(s)
 		}
 		c.add(threads[k], &e)
 	})

@@ -14,7 +14,7 @@ var errWire = errors.New("it is no XSpace: a field is longer than the file")
 type field struct {
 	number int
 	value  uint64 // of numbers
-	text   []byte // of texts and messages
+	text   []byte // of texts, messages and floating-point numbers
 }
 
 // eachField calls each with every field of a message until it returns false.
@@ -49,6 +49,9 @@ func eachField(b []byte, each func(field) bool) error {
 		}
 		if size > len(b) {
 			return errWire
+		}
+		if tag&7 == 1 {
+			f.text = b[:size]
 		}
 		b = b[size:]
 		if !each(f) {
@@ -90,33 +93,41 @@ func (c *converter) readSpace(ctx context.Context, text []byte) error {
 	})
 }
 
-// nameTable maps numbers to names of the events or the statistics of a plane.
+// nameTable maps numbers to names of the statistics of a plane.
 type nameTable map[uint64]string
 
-// add reads a map entry: its key, and the name (field 2) in its value.
-func (n nameTable) add(entry []byte) error {
-	var key uint64
-	var name string
-	err := eachField(entry, func(f field) bool {
+// metadata describes the events that share it.
+type metadata struct {
+	name, display string
+	stats         [][]byte
+}
+
+// readEntry reads a map entry: its key, and in its value the name (field 2), the short name (4) and statistics (5).
+func readEntry(entry []byte) (key uint64, m metadata, err error) {
+	err = eachField(entry, func(f field) bool {
 		switch f.number {
 		case 1:
 			key = f.value
 		case 2:
 			_ = eachField(f.text, func(g field) bool {
-				if g.number == 2 {
-					name = string(g.text)
+				switch g.number {
+				case 2:
+					m.name = string(g.text)
+				case 4:
+					m.display = string(g.text)
+				case 5:
+					m.stats = append(m.stats, g.text)
 				}
 				return true
 			})
 		}
 		return true
 	})
-	n[key] = name
-	return err
+	return key, m, err
 }
 
 func (c *converter) spacePlane(text []byte) error {
-	events, stats := nameTable{}, nameTable{}
+	events, stats := map[uint64]metadata{}, nameTable{}
 	name := ""
 	var lines, own [][]byte
 	var errs []error
@@ -127,9 +138,11 @@ func (c *converter) spacePlane(text []byte) error {
 		case 3:
 			lines = append(lines, f.text)
 		case 4:
-			errs = append(errs, events.add(f.text))
+			key, m, err := readEntry(f.text)
+			events[key], errs = m, append(errs, err)
 		case 5:
-			errs = append(errs, stats.add(f.text))
+			key, m, err := readEntry(f.text)
+			stats[key], errs = m.name, append(errs, err)
 		case 6:
 			own = append(own, f.text)
 		}
@@ -137,8 +150,7 @@ func (c *converter) spacePlane(text []byte) error {
 	}))
 	p := c.newPlane(name)
 	for _, s := range own {
-		key, value, number := statOf(s, stats)
-		p.setDevice(key, value, number)
+		p.setDevice(readStat(s, stats))
 	}
 	for _, l := range lines {
 		errs = append(errs, c.spaceLine(p, l, events, stats))
@@ -146,7 +158,7 @@ func (c *converter) spacePlane(text []byte) error {
 	return errors.Join(errs...)
 }
 
-func (c *converter) spaceLine(p *plane, text []byte, events, stats nameTable) error {
+func (c *converter) spaceLine(p *plane, text []byte, events map[uint64]metadata, stats nameTable) error {
 	var id, start uint64
 	name := ""
 	var found [][]byte
@@ -173,14 +185,20 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats nameTable) er
 		err = errors.Join(err, eachField(e, func(f field) bool {
 			switch f.number {
 			case 1:
-				v.name = events[f.value]
+				m := events[f.value]
+				v.name = m.name
+				if p.device >= 0 && m.display != "" {
+					v.name, v.long = m.display, m.name
+				}
+				for _, s := range m.stats {
+					v.setStat(readStat(s, stats))
+				}
 			case 2:
 				offset = f.value
 			case 3:
 				long = f.value
 			case 4:
-				key, value, number := statOf(f.text, stats)
-				v.setStat(key, value, number)
+				v.setStat(readStat(f.text, stats))
 			}
 			return true
 		}))
@@ -192,20 +210,31 @@ func (c *converter) spaceLine(p *plane, text []byte, events, stats nameTable) er
 	return err
 }
 
-// statOf reads one statistic: its name, and its text or number.
-func statOf(b []byte, stats nameTable) (key, text string, number int64) {
+// stat is a statistic of a plane or an event: a text, bytes or a number.
+type stat struct {
+	key, text string
+	number    int64
+	real      float64
+}
+
+func readStat(b []byte, stats nameTable) (s stat) {
 	_ = eachField(b, func(f field) bool {
 		switch f.number {
 		case 1:
-			key = stats[f.value]
+			s.key = stats[f.value]
+		case 2:
+			if len(f.text) == 8 {
+				s.real = math.Float64frombits(binary.LittleEndian.Uint64(f.text))
+			}
 		case 3, 4:
-			number = int64(f.value)
+			s.number = int64(f.value)
+			s.real = float64(s.number)
 		case 5, 6:
-			text = string(f.text)
+			s.text = string(f.text)
 		case 7:
-			text = stats[f.value]
+			s.text = stats[f.value]
 		}
 		return true
 	})
-	return key, text, number
+	return s
 }

@@ -1,0 +1,131 @@
+package roofline
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/lazyregexp"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+	"github.com/gpuprof/gpuprof/internal/trace/opcost"
+)
+
+// productRange returns the innermost range around an operator that describes a tensor product; "" if its cost needs none.
+func (c *counter) productRange(h int32) string {
+	t := c.x.T
+	if !opcost.NeedsRange(t.Name(t.Host[h].Name)) {
+		return ""
+	}
+	for h = c.x.Parent(h); h >= 0; h = c.x.Parent(h) {
+		if text := t.Name(t.Host[h].Name); opcost.IsProduct(text) {
+			return text
+		}
+	}
+	return ""
+}
+
+// attentionName is the operator that calls each implementation of attention in PyTorch.
+const attentionName = "aten::scaled_dot_product_attention"
+
+// attentionAround returns the arguments of the outermost attention at or around an operator, 0 without one.
+func (c *counter) attentionAround(h int32) uint32 {
+	args := uint32(0)
+	for ; c.attention && h >= 0; h = c.x.Parent(h) {
+		if e := &c.x.T.Host[h]; e.Stack > 0 && c.x.T.Name(e.Name) == attentionName {
+			args = e.Stack
+		}
+	}
+	return args
+}
+
+// opaque matches element types of kernels that only move data: OpaqueType<4u>.
+var opaque = lazyregexp.New(`OpaqueType<(\d+)u?>`)
+
+// elementOf returns the bytes per element of the tensor lists of a kernel, from its template arguments; 0 unknown.
+// Only kernels over tensor lists and concatenations have such arguments.
+func elementOf(kernel string) int64 {
+	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
+		return 0
+	}
+	if m := opaque.FindStringSubmatch(kernel); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 64) // 0, unknown, if the number is too large
+		return n
+	}
+	switch {
+	case strings.Contains(kernel, "BFloat16"), strings.Contains(kernel, "Half"):
+		return 2
+	case strings.Contains(kernel, "double"):
+		return 8
+	case strings.Contains(kernel, "float"):
+		return 4
+	}
+	return 0
+}
+
+// isVectorOp reports whether an operator's arithmetic is no matrix product: the utilisation leaves it out.
+func isVectorOp(name string) bool {
+	return strings.Contains(name, "scatter") || strings.Contains(name, "index_add") || strings.Contains(name, "_fft_")
+}
+
+// unit is an operator of PyTorch or an instruction of XLA with the cost of one call.
+type unit struct {
+	name, shapes, source, precision string
+	product                         bool // its arithmetic is matrix products
+	cost                            opcost.Cost
+}
+
+// costOf returns an operator's cost, or the reason why it has none; kernel is the one with most of its time.
+func (c *counter) costOf(k analyze.RooflineKey, kernel string) (unit, opcost.Reason) {
+	t := c.x.T
+	if k.Instruction > 0 {
+		in := &t.Instructions[k.Instruction-1]
+		cost := opcost.Cost{FLOPs: in.FLOPs, Bytes: in.Bytes}
+		return unit{in.Name, in.Type, "XLA's cost analysis", in.Precision, in.Product, cost}, ""
+	}
+	name := t.Name(k.Op)
+	args, ok := opcost.Parse(t.ArgsOf(&model.Host{Stack: k.Args}))
+	cost, reason := opcost.Of(name, args, opcost.Hints{Element: elementOf(kernel), Range: k.Range})
+	if !ok {
+		reason = opcost.NoShapes
+	}
+	return unit{name, args.Shapes(), opcost.Source(name), precisionOfType(cost.Type), !isVectorOp(name), cost}, reason
+}
+
+// shapesOf returns the shapes of recorded arguments, "" without them.
+func (c *counter) shapesOf(stack uint32) string {
+	args, _ := opcost.Parse(c.x.T.ArgsOf(&model.Host{Stack: stack}))
+	return args.Shapes()
+}
+
+func (c *counter) newOperator(s *sums, u *unit, kernel string, steps float64) analyze.RooflineOperator {
+	o := analyze.RooflineOperator{
+		Name: u.name, Shapes: u.shapes, Kernel: kernel, Calls: float64(s.calls) / steps, NS: int64(float64(s.ns) / steps),
+		FLOPs: u.cost.FLOPs, Bytes: u.cost.Bytes,
+	}
+	if o.NS > 0 {
+		o.FLOPsPerS, o.BytesPerS = o.FLOPs*o.Calls/float64(o.NS)*1e9, o.Bytes*o.Calls/float64(o.NS)*1e9
+	}
+	if o.FLOPs > 0 {
+		o.Precision = u.precision
+		if product, ok := c.longestKernel(s.by, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
+			o.Precision = c.precisionOf(product)
+		}
+	}
+	return o
+}
+
+// precisionOfType returns the precision of operands by type, TF32 for float32: the higher rate gives the bound.
+func precisionOfType(t string) string {
+	switch t {
+	case "double", "Double":
+		return "fp64"
+	case "float", "Float":
+		return "tf32"
+	case "c10::BFloat16", "c10::Half", "BFloat16", "Half":
+		return "16-bit"
+	}
+	if strings.HasPrefix(t, "c10::Float8") {
+		return "fp8"
+	}
+	return ""
+}
