@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -63,7 +64,7 @@ func boundsTable(c *analyze.Comparison) Table {
 	}
 	t.Columns[1].Left, t.Columns[1].Drop, t.Columns[1].Most = true, 1, 40
 	if old, now := c.BoundShares(); old > 0 {
-		t.Caption = fmt.Sprintf("The operators with a bound on both sides reach %s of it before, %s after.", view.Percent(old), view.Percent(now))
+		t.Caption = fmt.Sprintf("The operators with a bound on both sides reach %s of it before%s, %s after%s.", view.Percent(old), onDevice(c, c.Old), view.Percent(now), onDevice(c, c.New))
 	}
 	share := func(v float64) Cell {
 		if v <= 0 {
@@ -71,10 +72,31 @@ func boundsTable(c *analyze.Comparison) Table {
 		}
 		return amountCell(view.Percent(v), v, "1")
 	}
+	kernels := slices.ContainsFunc(c.Bounds, hasOtherKernel)
+	if kernels {
+		t.Columns = append(t.Columns, Column{Title: "kernel before", Left: true, Drop: 3, Most: 40}, Column{Title: "kernel after", Left: true, Drop: 2, Most: 40})
+	}
 	for _, b := range c.Bounds {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: b.Name}, {Text: view.Cut(b.Shapes, shapesWidth)}, nsCell(b.OldNS), nsCell(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}})
+		row := Row{Cells: []Cell{{Text: b.Name}, {Text: view.Cut(b.Shapes, shapesWidth)}, nsCell(b.OldNS), nsCell(b.NewNS), changeCell(b.OldNS, b.NewNS), share(b.OldShare), share(b.NewShare)}}
+		if kernels {
+			row.Cells = append(row.Cells, Cell{Text: b.OldKernel}, Cell{Text: b.NewKernel})
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// hasOtherKernel reports whether both sides have an operator, with different kernels.
+func hasOtherKernel(b analyze.BoundChange) bool {
+	return b.OldKernel != "" && b.NewKernel != "" && b.OldKernel != b.NewKernel
+}
+
+// onDevice returns " (H100 SXM5)" for a side if the devices of both differ.
+func onDevice(c *analyze.Comparison, side *analyze.Analysis) string {
+	if c.Old.Roofline.Device == c.New.Roofline.Device {
+		return ""
+	}
+	return " (" + side.Roofline.Device + ")"
 }
 
 func changeTable(title string, changes []analyze.Change, rows int) Table {

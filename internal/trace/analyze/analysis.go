@@ -255,7 +255,8 @@ type Change struct {
 }
 
 // BoundChange compares an operator with equal shapes on both sides, per step: its time, and its bound as a share of
-// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound.
+// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound. Time without
+// a cost model has no shapes, and the name of its operator or kernel.
 type BoundChange struct {
 	Name     string  `json:"name"`
 	Shapes   string  `json:"shapes"`
@@ -263,6 +264,9 @@ type BoundChange struct {
 	NewNS    int64   `json:"new_ns"`
 	OldShare float64 `json:"old_share"`
 	NewShare float64 `json:"new_share"`
+	// The kernels with most of the time, "" without a cost model.
+	OldKernel string `json:"old_kernel,omitempty"`
+	NewKernel string `json:"new_kernel,omitempty"`
 }
 
 // SettingChange is a setting that differs between two recordings.

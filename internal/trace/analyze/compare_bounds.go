@@ -10,31 +10,44 @@ import (
 // backends matches the library in an operator's name: cuDNN, MIOpen, and the implementations of attention.
 var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
-// boundChanges pairs the operators of two rooflines by shapes and name without library; nil if a side has no roofline.
+const attention = "aten::scaled_dot_product_attention"
+
+// boundKey identifies an operator on both sides; within has the shapes of the attention around it.
+type boundKey struct{ name, shapes, within string }
+
+// boundSides adds up an operator on both sides, with the longest time of one kind of call on each.
+type boundSides struct {
+	BoundChange
+	longest [2]int64
+}
+
+// boundChanges pairs the operators of two rooflines by shapes and name without library. Parts of an attention that
+// only one side has are paired as the attention. Time without a cost is paired by name. nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
 	}
-	type key struct{ name, shapes string }
-	by := map[key]*BoundChange{}
-	at := func(o *RooflineOperator) *BoundChange {
-		k := key{backends.ReplaceAllString(o.Name, "$2"), o.Shapes}
+	by := map[boundKey]*boundSides{}
+	at := func(name, shapes, within string) *boundSides {
+		k := boundKey{backends.ReplaceAllString(name, "$2"), shapes, within}
 		if by[k] == nil {
-			by[k] = &BoundChange{Name: o.Name, Shapes: o.Shapes}
+			by[k] = &boundSides{BoundChange: BoundChange{Name: name, Shapes: shapes}}
 		}
 		return by[k]
 	}
-	for i := range before.Operators {
-		c := at(&before.Operators[i])
-		addBound(&c.OldNS, &c.OldShare, &before.Operators[i])
+	for side, r := range []*Roofline{before, after} {
+		for i := range r.Operators {
+			o := &r.Operators[i]
+			at(o.Name, o.Shapes, o.Within).add(side, o.NS, float64(o.BoundNS), o.Kernel)
+		}
+		for _, u := range r.Unmodelled {
+			at(u.Name, "", "").add(side, u.NS, 0, "")
+		}
 	}
-	for i := range after.Operators {
-		c := at(&after.Operators[i])
-		addBound(&c.NewNS, &c.NewShare, &after.Operators[i])
-	}
+	joinAttention(by)
 	out := make([]BoundChange, 0, len(by))
 	for _, c := range by {
-		out = append(out, *c)
+		out = append(out, c.BoundChange)
 	}
 	slices.SortFunc(out, func(a, b BoundChange) int {
 		return cmp.Or(cmp.Compare(abs(b.NewNS-b.OldNS), abs(a.NewNS-a.OldNS)), cmp.Compare(b.OldNS, a.OldNS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes))
@@ -42,15 +55,58 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	return out
 }
 
-// addBound adds the time and the bound of an operator to a sum of operators. Calls with other strides or values are
-// separate operators. The share is 0 if any of them has no bound.
-func addBound(ns *int64, share *float64, o *RooflineOperator) {
-	bound := *share*float64(*ns) + float64(o.BoundNS)
-	known := o.BoundNS > 0 && (*ns == 0 || *share > 0)
-	*ns += o.NS
+// joinAttention adds up the parts of attentions of equal shapes, if each side has parts that the other has not: a
+// fused kernel on one, products and a softmax on the other.
+func joinAttention(by map[boundKey]*boundSides) {
+	single := map[string][2][]boundKey{}
+	for k, c := range by {
+		if k.within == "" || (c.OldNS > 0) == (c.NewNS > 0) {
+			continue
+		}
+		sides := single[k.within]
+		if c.OldNS > 0 {
+			sides[0] = append(sides[0], k)
+		} else {
+			sides[1] = append(sides[1], k)
+		}
+		single[k.within] = sides
+	}
+	for shapes, sides := range single {
+		if len(sides[0]) == 0 || len(sides[1]) == 0 {
+			continue
+		}
+		whole := &boundSides{BoundChange: BoundChange{Name: attention, Shapes: shapes}}
+		for side, keys := range sides {
+			slices.SortFunc(keys, func(a, b boundKey) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.shapes, b.shapes)) })
+			for _, k := range keys {
+				c := by[k]
+				ns, share, kernel := c.OldNS, c.OldShare, c.OldKernel
+				if side == 1 {
+					ns, share, kernel = c.NewNS, c.NewShare, c.NewKernel
+				}
+				whole.add(side, ns, share*float64(ns), kernel)
+				delete(by, k)
+			}
+		}
+		by[boundKey{attention, shapes, shapes}] = whole
+	}
+}
+
+// add adds the time and the bound of an operator to a side. Calls with other strides or values are separate operators.
+// The share is 0 if any of them has no bound.
+func (c *boundSides) add(side int, ns int64, boundNS float64, kernel string) {
+	sum, share, most := &c.OldNS, &c.OldShare, &c.OldKernel
+	if side == 1 {
+		sum, share, most = &c.NewNS, &c.NewShare, &c.NewKernel
+	}
+	bound := *share*float64(*sum) + boundNS
+	known := boundNS > 0 && (*sum == 0 || *share > 0)
+	if *sum += ns; ns > c.longest[side] {
+		c.longest[side], *most = ns, kernel
+	}
 	*share = 0
-	if known && *ns > 0 {
-		*share = bound / float64(*ns)
+	if known && *sum > 0 {
+		*share = bound / float64(*sum)
 	}
 }
 
