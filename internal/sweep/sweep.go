@@ -28,17 +28,20 @@ func Answer(runs []*gpuprof.Run) gpuprof.Answer {
 		text := curves[0].Text()
 		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
 		if !only {
-			a.Sentence = strings.TrimSpace(a.Sentence + " " + winnerText(runs))
+			text, _ := winner(runs)
+			a.Sentence = strings.TrimSpace(a.Sentence + " " + text)
 		}
 	default:
-		a.Sentence = cmp.Or(winnerText(runs), "Measured: "+gpuprof.Plural(len(runs), "setting")+".")
+		a.Sentence, a.Bar = winner(runs)
+		a.Sentence = cmp.Or(a.Sentence, "Measured: "+gpuprof.Plural(len(runs), "setting")+".")
 	}
 	return a
 }
 
-// winnerText names the setting with the highest throughput, or with the shortest step if work is not counted, and
-// whether its interval overlaps the next one's; "" for fewer than two measured settings.
-func winnerText(runs []*gpuprof.Run) string {
+// winner names the setting with the highest throughput, or with the shortest step if work is not counted, and whether
+// its interval overlaps the next one's. The bar is the ratio of the two, with an interval from the ends of both, which
+// covers at least 90 %. text is "" and bar nil for fewer than two measured settings.
+func winner(runs []*gpuprof.Run) (text string, bar *gpuprof.Bar) {
 	var measured []*gpuprof.Run
 	counted, unit := true, ""
 	for _, r := range runs {
@@ -67,7 +70,7 @@ func winnerText(runs []*gpuprof.Run) string {
 		places = append(places, place{r, s, ci, gpuprof.Format(s.Median, of, s.Digits())})
 	}
 	if len(places) < 2 || len(Vary(runs)) == 0 {
-		return ""
+		return "", nil
 	}
 	what, side, sign := "the shortest step", "above", 1.0
 	if counted {
@@ -75,19 +78,22 @@ func winnerText(runs []*gpuprof.Run) string {
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(sign*a.s.Median, sign*b.s.Median) })
 	best, next := places[0], places[1]
-	text := fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", SettingOf(best.run, runs), what, best.figure, SettingOf(next.run, runs), next.figure)
+	text = fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", SettingOf(best.run, runs), what, best.figure, SettingOf(next.run, runs), next.figure)
 	low, high := best.ci, next.ci
 	if counted {
 		low, high = high, low
 	}
+	measure := map[bool]string{true: "throughput", false: "step time"}[counted]
+	bar = gpuprof.RatioBar(fmt.Sprintf("%s, %s / %s", measure, SettingOf(best.run, runs), SettingOf(next.run, runs)),
+		best.s.Median/next.s.Median, best.ci[0]/next.ci[1], best.ci[1]/next.ci[0])
 	far := high[0] - low[1]
 	switch {
 	case !gpuprof.IsFinite(far) || best.ci == [2]float64{} || next.ci == [2]float64{}:
-		return text + "is unknown."
+		return text + "is unknown.", bar
 	case far > 0:
-		return text + "lies " + side + " its own."
+		return text + "lies " + side + " its own.", bar
 	}
-	return text + "overlaps its own: neither is shown to be faster."
+	return text + "overlaps its own: neither is shown to be faster.", bar
 }
 
 // rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
