@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // DidYouMean suggests the valid name most similar to the typed one, as ` (did you mean "csr"?)`; "" for none.
@@ -60,6 +61,20 @@ func Plural(n int, noun string) string {
 		return s + "es"
 	}
 	return s + "s"
+}
+
+// Cut cuts a text after limit runes and adds an ellipsis; limit 0 cuts nothing. The text must be clean already.
+func Cut(s string, limit int) string {
+	if limit <= 0 || len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	n := 0
+	for at := range s {
+		if n++; n == limit {
+			return s[:at] + "…"
+		}
+	}
+	return s
 }
 
 // ShellWord quotes a word for a POSIX shell if necessary.

@@ -125,7 +125,7 @@ func everyDocument(t *testing.T) []*guarded {
 		guard(t, "fleet", "made up", "a fleet report", fixture.Fleet(), page.Fleet, figure.OfFleet),
 		guard(t, "fleet", "devices", "a fleet report", fixture.Devices(), page.Fleet, figure.OfFleet),
 		guard(t, "fleet", "straggling", "a fleet report", fixture.Straggling(), page.Fleet, figure.OfFleet),
-		guard(t, "check", "made up", "", &gpuprof.CheckReport{Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()}, page.Check, nil),
+		guard(t, "check", "made up", "", &gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()}, page.Check, nil),
 		guard(t, "diagnosis", "made up", "", fixture.Diagnosis(), page.Diagnosis, nil),
 		guard(t, "noise", "made up", "", fixture.Noise(), page.Noise, nil),
 		guard(t, "explanation", "all", "", texts[:12], page.Explanation, nil),

@@ -1,11 +1,19 @@
 package report_test
 
 import (
+	"encoding/json"
+	"html"
 	"io"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	pages "github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"
 )
@@ -32,6 +40,49 @@ func TestEveryPageAnswers(t *testing.T) {
 			t.Errorf("%s: a bar without figures to draw: %+v", name, a.Bar)
 		}
 	}
+}
+
+// TestAnswerIsTheSameEverywhere: the JSON of every kind of document has an answer of its own, and terminal, Markdown and
+// page open with it. A recording has no page; TestStatusOfRecording has its answer.
+func TestAnswerIsTheSameEverywhere(t *testing.T) {
+	kinds := map[gpuprof.DocumentKind]bool{}
+	for _, g := range everyDocument(t) {
+		if g.kind == "explanation" { // a text, which no file holds
+			continue
+		}
+		var head gpuprof.Head
+		must(t, json.Unmarshal([]byte(rendered(t, g.page.Data.Encode)), &head))
+		kinds[head.Kind] = true
+		a := g.page.Answer.Finite()
+		if head.Answered == nil || !reflect.DeepEqual(*head.Answered, a) {
+			t.Errorf("%s: the file answers %+v, the page %+v", g.name, head.Answered, a)
+			continue
+		}
+		texts := map[string]string{
+			"terminal": rendered(t, func(w io.Writer) error { return table.Write(w, g.page, table.Options{Lines: 24, Width: 100}) }),
+			"Markdown": rendered(t, func(w io.Writer) error { return markdown.Write(w, g.page, 0) }),
+			"page":     rendered(t, func(w io.Writer) error { return pages.Write(w, g.page) }),
+		}
+		for where, text := range texts {
+			top := plainWords(text)
+			if !strings.Contains(top, plainWords(a.Sentence)) || !strings.Contains(top, plainWords(a.Verdict)) {
+				t.Errorf("%s: the %s lacks %q or %q", g.name, where, a.Verdict, a.Sentence)
+			}
+		}
+	}
+	want := []gpuprof.DocumentKind{document.Run, document.Sweep, document.Comparison, document.Gate, document.Analysis, document.TraceComparison, document.Memory, document.Tune, document.Claims,
+		document.History, document.Bisect, document.Fleet, document.Health, document.Diagnosis, document.Check, document.Noise}
+	for _, k := range want {
+		if !kinds[k] {
+			t.Errorf("no document of the kind %q was asked for its answer: %v", k, slices.Sorted(maps.Keys(kinds)))
+		}
+	}
+}
+
+// plainWords drops markup, escapes and line ends, which differ between the writers.
+func plainWords(text string) string {
+	text = strings.NewReplacer("\\", "", "`", "", "*", "", "\u00a0", " ", "<wbr>", "", "<code>", "", "</code>", "").Replace(html.UnescapeString(text))
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // TestAnswerIsNeverLeftOut: however few lines there are, verdict, sentence and the whole

@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"html"
 	"io"
 	"io/fs"
 	"os"
@@ -21,8 +22,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+	fixtures "github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 // parsed is the error of a whole command that is to be copied, by the parser of the program; old spellings are errors.
@@ -77,23 +82,69 @@ func documents(t *testing.T) (out [][]string) {
 			out = append(out, []string{of.verb, f})
 		}
 	}
+	dir := t.TempDir()
+	for name, doc := range map[string]any{"fleet": fixtures.Fleet(), "straggling": fixtures.Straggling(), "devices": fixtures.Devices(), "claims": fixtures.Claimed(), "tune": fixtures.Tuned(), "history": fixtures.History(),
+		"diagnosis": fixtures.Diagnosis(), "gate": fixtures.GateUnsure(), "regressed": fixtures.GateRegressed(), "check": &gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Cases: fixtures.Cases()},
+		"health": &health.Report{Head: document.NewHead(document.Health, gpuprof.Tool{}), Verdict: health.NotChecked, Reason: "gpu0: nobody asked", Devices: []health.Card{{Device: "gpu0"}}}} {
+		var text strings.Builder
+		if err := document.Encode(&text, doc); err != nil {
+			t.Fatal(name, err)
+		}
+		out = append(out, []string{"report", written(t, dir, name, text.String())})
+	}
+	var sweep strings.Builder
+	if err := document.EncodeRuns(&sweep, fixtures.Loaded()...); err != nil {
+		t.Fatal(err)
+	}
+	out = append(out, []string{"report", written(t, dir, "sweep", sweep.String())})
+	traces := filepath.Join("..", "..", "testdata", "traces")
+	out = append(out, []string{"analyze", "--compare", filepath.Join(traces, "dataloader-stall-fires.json"), filepath.Join(traces, "dataloader-stall-quiet.json")})
 	gallery := filepath.Join("..", "..", "testdata", "gallery")
 	csr, unfused := filepath.Join(gallery, "e3nn-csr.json.gz"), filepath.Join(gallery, "e3nn-unfused.json.gz")
 	return append(out, []string{"compare", csr, unfused}, []string{"gate", csr, unfused}, []string{"gate", csr, csr}, []string{"doctor"})
 }
 
+func written(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name+".json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// answerCommand is the command of a document's answer; "" without one.
+func answerCommand(doc any) string {
+	d, _ := doc.(map[string]any)
+	answer, _ := d["answer"].(map[string]any)
+	action, _ := answer["action"].(map[string]any)
+	command, _ := action["command"].(string)
+	return command
+}
+
 // Every command that a document has parses by the program's own parser: those of findings, actions and next steps
-// whole, those inside of a sentence by their verb and their flags. Those that explain or compare are run.
+// whole, those inside of a sentence by their verb and their flags. Those that compare are run. The command of
+// the answer is the same on the terminal and on the page: one line, as it is to be copied.
 func TestCommandsOfDocuments(t *testing.T) {
 	t.Parallel()
 	verbs := newVerbs(t)
-	whole, named, ran := map[string]bool{}, 0, 0
+	whole, named, ran, copied := map[string]bool{}, 0, 0, map[any]bool{}
+	shown := filepath.Join(t.TempDir(), "shown")
 	for _, args := range documents(t) {
 		var out strings.Builder
-		_ = gpuprofRan(t, &out, io.Discard, append(args, "--format", "json")...) // a verdict is no failure
+		_ = gpuprofRan(t, &out, io.Discard, slices.Concat(args, []string{"--format", "json", "-o", shown + ".txt", "-o", shown + ".html", "--force"})...) // a verdict is no failure
 		var doc any
 		if err := json.Unmarshal([]byte(out.String()), &doc); err != nil {
 			t.Fatalf("%v: %v", args, err)
+		}
+		if command := answerCommand(doc); command != "" {
+			copied[doc.(map[string]any)["kind"]] = true
+			for ext, line := range map[string]string{".txt": "\n   " + command + "\n", ".html": ">" + command + "</code>"} {
+				text, err := os.ReadFile(shown + ext)
+				if err != nil || !strings.Contains(html.UnescapeString(string(text)), line) {
+					t.Errorf("%v: %s lacks the line %q, %v", args, ext, line, err)
+				}
+			}
 		}
 		members(doc, "", func(key, text string) {
 			if key == "command" && strings.HasPrefix(text, "gpuprof ") {
@@ -118,8 +169,8 @@ func TestCommandsOfDocuments(t *testing.T) {
 			}
 		}
 	}
-	if len(whole) < 15 || named < 3 || ran < 10 {
-		t.Errorf("only %d commands, %d in sentences and %d to run were found", len(whole), named, ran)
+	if len(whole) < 15 || named < 3 || ran < 10 || len(copied) < 8 {
+		t.Errorf("only %d commands, %d in sentences and %d to run were found, and answers of %v with one", len(whole), named, ran, copied)
 	}
 }
 

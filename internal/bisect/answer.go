@@ -56,7 +56,7 @@ func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
 func (s *Search) foundAnswer() gpuprof.Answer {
 	o := s.Outcome
 	c := s.At(o.To)
-	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.ToneGood, Bar: effectBar(s.Metric+", after / before", o.Effect, o.CI95),
+	a := gpuprof.Answer{Verdict: "commit found", Tone: gpuprof.TonePlain, Bar: effectBar(s.Metric+", after / before", o.Effect, o.CI95),
 		Action: &gpuprof.Action{Text: "Read the commit.", Command: "git show " + c.Short()}}
 	who := c.named()
 	if o.Found == Range {

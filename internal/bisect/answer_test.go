@@ -35,17 +35,17 @@ func TestAnswers(t *testing.T) {
 		command string
 		ratio   float64
 	}{
-		"found": {search(with(func(o *Outcome) { o.Stage, o.StagePart = &Also{Name: "step/gemm"}, 0.9 })), "commit found", gpuprof.ToneGood,
+		"found": {search(with(func(o *Outcome) { o.Stage, o.StagePart = &Also{Name: "step/gemm"}, 0.9 })), "commit found", gpuprof.TonePlain,
 			`2222222 "two" changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998; stage gemm makes 90 % of it.`, "git show 2222222", 1.285},
-		"a part of the change": {search(with(func(o *Outcome) { o.Part, o.Rest = 0.4, &Span{3, 3} })), "commit found", gpuprof.ToneGood,
+		"a part of the change": {search(with(func(o *Outcome) { o.Part, o.Rest = 0.4, &Span{3, 3} })), "commit found", gpuprof.TonePlain,
 			`2222222 "two" changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998; it is 40 % of the change, and the rest lies elsewhere.`, "git show 2222222", 1.285},
-		"of uncertain size": {search(with(func(o *Outcome) { o.Effect, o.Part, o.P = nan, nan, 1 })), "commit found", gpuprof.ToneGood,
+		"of uncertain size": {search(with(func(o *Outcome) { o.Effect, o.Part, o.P = nan, nan, 1 })), "commit found", gpuprof.TonePlain,
 			`2222222 "two" changed step; by how much is not certain; probability >0.999.`, "git show 2222222", 0},
 		"one that cannot be measured": {search(with(func(o *Outcome) { o.Found, o.From = Range, 1 })), "range found", gpuprof.ToneGood,
 			`2222222 "two", or the commit before it that cannot be measured, changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998.`, "git show 2222222", 1.285},
 		"several that cannot": {search(with(func(o *Outcome) { o.Found, o.From, o.To = Range, 1, 3 })), "range found", gpuprof.ToneGood,
 			`3333333 "three", or one of 2 commits before it that cannot be measured, changed step by +28.5 % (95 % +25.1 % to +32.0 %); probability 0.998.`, "git show 3333333", 1.285},
-		"a counter": {search(&Outcome{Found: Culprit, From: 1, To: 1, P: 1, Effect: gpuprof.Number(math.Inf(1)), CI95: emptyInterval(), Part: 1, Also: []Also{{Name: "launches", Old: 0, New: 12345}}}, exact), "commit found", gpuprof.ToneGood,
+		"a counter": {search(&Outcome{Found: Culprit, From: 1, To: 1, P: 1, Effect: gpuprof.Number(math.Inf(1)), CI95: emptyInterval(), Part: 1, Also: []Also{{Name: "launches", Old: 0, New: 12345}}}, exact), "commit found", gpuprof.TonePlain,
 			`1111111 "one" changed launches from 0 to 12,345.`, "git show 1111111", 0},
 		"open": {search(&Outcome{Found: Open, From: 1, To: 3, Why: "the budget ended", Set: []Span{{1, 1}, {3, 3}}}), "not decided", gpuprof.ToneUnsure,
 			"The commit is not decided: the budget ended, and 2 commits contain the change with 95 % probability.", "gpuprof bisect --resume --budget 4h", 0},

@@ -4,7 +4,8 @@ import "github.com/gpuprof/gpuprof"
 
 // The kinds of document.
 const (
-	Run             gpuprof.DocumentKind = "run" // a file may hold a list of runs (a sweep)
+	Run             gpuprof.DocumentKind = "run"
+	Sweep           gpuprof.DocumentKind = "sweep" // several runs; earlier versions wrote a list of them
 	Comparison      gpuprof.DocumentKind = "comparison"
 	Gate            gpuprof.DocumentKind = "gate" // a comparison whose sides ran in one job
 	Tune            gpuprof.DocumentKind = "tune"
@@ -53,6 +54,7 @@ func kinds() []kind {
 		// roles of stages. 1.6.0: requests. 1.7.0: external requests over HTTP. 1.8.0: without the tail of a late sender
 		// (coordinated omission); checks in virtual time. 1.9.0: answer.
 		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		{Sweep, "1.0.0", "a sweep", "gpuprof run", "a file written by gpuprof run", "which gpuprof report takes"},
 		// The latest minor version of kinds with an answer added the member answer. 2.0.0: kind names the kind of file;
 		// the way of measuring, formerly kind, is sides. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.2.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},

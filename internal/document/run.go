@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 )
 
 // Encode writes a document as indented JSON, with its answer.
@@ -22,15 +23,24 @@ func Encode(w io.Writer, doc any) error {
 	return nil
 }
 
-// EncodeRuns writes one run as an object, several runs (a sweep) as an array.
+// EncodeRuns writes one run as it is, several as a sweep: a document with an answer of its own, and each run with its
+// answer in the member runs.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	all := make([]any, len(runs))
 	for i, r := range runs {
 		all[i] = WithAnswer(r)
 	}
 	var v any = all
-	if len(runs) == 1 {
+	switch {
+	case len(runs) == 1:
 		v = all[0]
+	case len(runs) > 1:
+		head, answer := NewHead(Sweep, runs[0].Tool), sweep.Answer(runs).Finite()
+		head.Answered = &answer
+		v = struct {
+			gpuprof.Head
+			Runs []any `json:"runs"`
+		}{head, all}
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -52,10 +62,18 @@ func OwnRuns(text []byte, name string) ([]*gpuprof.Run, error) {
 
 func decodeRuns(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.Run, err error) {
 	raws := []json.RawMessage{text}
-	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
-		room, text := newRoom(), NullNumbers(text)
-		if raws, err = JSONList(text, room); err == nil {
-			err = Fits(room, text, &[]gpuprof.Run{}) // all runs together
+	if HeadOf(text).Kind == Sweep {
+		if _, err := Accept(text, name, Sweep); err != nil {
+			return nil, err
+		}
+		if err := syntaxOf(text); err != nil {
+			return nil, kindOf(Sweep).damagedError(name, err)
+		}
+	}
+	if list := RunList(text); list != nil {
+		room, list := newRoom(), NullNumbers(list)
+		if raws, err = JSONList(list, room); err == nil {
+			err = Fits(room, list, &[]gpuprof.Run{}) // all runs together
 		}
 		if err != nil {
 			return nil, kindOf(Run).damagedError(name, err)
@@ -71,6 +89,23 @@ func decodeRuns(text []byte, name string, newRoom func() *outside.Room) (_ []*gp
 		}
 	}
 	return out, nil
+}
+
+// RunList returns the JSON array of a sweep's runs, or a text that is an array itself; nil for other texts.
+func RunList(text []byte) (list []byte) {
+	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
+		return text
+	}
+	if HeadOf(text).Kind != Sweep {
+		return nil
+	}
+	JSONMembers(text, func(key string, value []byte) bool {
+		if key == "runs" {
+			list = value
+		}
+		return list == nil
+	})
+	return list
 }
 
 func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {

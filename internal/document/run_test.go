@@ -34,6 +34,10 @@ func TestRunRoundTrip(t *testing.T) {
 		if d := cmp.Diff(run, got[1]); d != "" {
 			t.Fatal(d)
 		}
+		cut := b.Bytes()[:rapid.IntRange(1, b.Len()-2).Draw(t, "cut")]
+		if _, err := document.Runs(cut, "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "damaged") {
+			t.Fatalf("a sweep cut to %d of %d bytes: %v", len(cut), b.Len(), err)
+		}
 	})
 }
 
@@ -42,8 +46,12 @@ func TestDecodeRefusals(t *testing.T) {
 		`{"schema_version":"2.0.0"}`: "newer than this gpuprof's",
 		`{}`:                         "has no schema_version",
 		`[]`:                         "holds no run",
-		`{"schema_version":"1.0.0","workload":"w","order":[[1]]`:  "damaged",
-		`{"schema_version":"1.0.0","workload":"w","step":"slow"}`: "damaged",
+		`{"kind":"sweep","schema_version":"1.0.0","tool":{"name":"gpuprof"},"runs":[]}`:                                           "holds no run",
+		`{"kind":"sweep","schema_version":"1.0.0","tool":{"name":"gpuprof"}}`:                                                     "it is a sweep",
+		`{"kind":"sweep","schema_version":"2.0.0","tool":{"name":"gpuprof"},"runs":[]}`:                                           "newer than this gpuprof's",
+		`{"kind":"sweep","schema_version":"1.0.0","tool":{"name":"gpuprof"},"runs":[{"kind":"run","schema_version":"1.0.0"},{}]}`: "names no workload",
+		`{"schema_version":"1.0.0","workload":"w","order":[[1]]`:                                                                  "damaged",
+		`{"schema_version":"1.0.0","workload":"w","step":"slow"}`:                                                                 "damaged",
 		``: "the file is empty",
 	} {
 		if _, err := document.Runs([]byte(text), "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {

@@ -21,12 +21,14 @@ func (v Verdict) Tone() gpuprof.Tone {
 
 // Answer states the health of the GPUs: the worst figure, or the verdict.
 func (r *Report) Answer() gpuprof.Answer {
-	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.gpus() + ": " + r.Reason + "."}
+	a := gpuprof.Answer{Verdict: string(r.Verdict), Tone: r.Verdict.Tone(), Sentence: r.Reason + "."}
 	switch {
-	case r.Reason != "" && r.gpus() == allGPUs:
-		a.Sentence = r.Reason + "."
 	case r.Reason == "":
 		a.Sentence = r.gpus() + ": the reason was not recorded."
+	case r.Verdict == Healthy && r.gpus() != allGPUs: // the other reasons name their devices
+		a.Sentence = r.gpus() + ": " + a.Sentence
+	case r.Verdict == Unknown:
+		a.Sentence = gpuprof.AsSentence(r.Reason)
 	}
 	switch {
 	case r.Verdict == Unhealthy && len(r.Off) > 0:

@@ -26,9 +26,9 @@ func TestAnswers(t *testing.T) {
 		"cause usual": {Report{Verdict: Unhealthy, Devices: cards, Off: []Off{guess}}, gpuprof.ToneBad, "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20 TB/s.", 1.2 / 2.2, "Cool it."},
 		"a fault first": {Report{Verdict: Unhealthy, Devices: cards, Off: []Off{slow, lost}}, gpuprof.ToneBad,
 			"gpu1: xid: XID 79: the GPU fell off the bus; 1 more figure is off.", 0, "Reset it."},
-		"unknown":     {Report{Verdict: Unknown, Reason: "nothing to compare gpu0 with", Devices: cards[:1]}, gpuprof.ToneUnsure, "1 GPU: nothing to compare gpu0 with.", 0, ""},
+		"unknown":     {Report{Verdict: Unknown, Reason: "nothing to compare gpu0 with", Devices: cards[:1]}, gpuprof.ToneUnsure, "Nothing to compare gpu0 with.", 0, ""},
 		"not checked": {Report{Verdict: NotChecked, Reason: "gpu0: NVML (no library)", Devices: []Card{{Device: AllGPUs}}}, gpuprof.ToneUnsure, "gpu0: NVML (no library).", 0, "Measure the GPUs and compare them with siblings."},
-		"failed":      {Report{Verdict: Failed, Reason: "gpu0 could not be measured to the end", Devices: cards}, gpuprof.ToneBad, "2 GPUs: gpu0 could not be measured to the end.", 0, ""},
+		"failed":      {Report{Verdict: Failed, Reason: "gpu0 could not be measured to the end", Devices: cards}, gpuprof.ToneBad, "gpu0 could not be measured to the end.", 0, ""},
 		"no reason":   {Report{Verdict: Failed, Devices: cards}, gpuprof.ToneBad, "2 GPUs: the reason was not recorded.", 0, ""},
 	} {
 		a := c.r.Answer()

@@ -74,7 +74,8 @@ const (
 	trifleBytes = 64 << 20
 )
 
-// weighSeverity sets share and severity of a finding. An out-of-memory error always has high severity.
+// weighSeverity sets share and severity of a finding. An out-of-memory error always has high severity, and so has a
+// leak, however small it still is: it grows until there is one.
 func (f Finding) weighSeverity(d *Device) Finding {
 	peak := d.Peak.Requested
 	if f.Of == ofReserved {
@@ -84,7 +85,7 @@ func (f Finding) weighSeverity(d *Device) Finding {
 		f.Share = float64(f.ClaimBytes) / float64(peak)
 	}
 	switch {
-	case f.Rule == gpuprof.RuleOutOfMemory || f.Share >= highPart && f.ClaimBytes >= trifleBytes:
+	case f.Rule == gpuprof.RuleOutOfMemory || f.Rule == gpuprof.RuleLeak || f.Share >= highPart && f.ClaimBytes >= trifleBytes:
 		f.Severity = gpuprof.High
 	case f.Share >= mediumPart && f.ClaimBytes >= trifleBytes:
 		f.Severity = gpuprof.Medium

@@ -337,15 +337,16 @@ func TestSettingsThatAreOn(t *testing.T) {
 	}
 }
 
-// Trifles are of low severity, whatever their part of a small peak.
+// Trifles are of low severity, whatever their part of a small peak; a leak never is, as its answer is bad news.
 func TestTrifles(t *testing.T) {
 	for _, of := range []struct {
+		rule  string
 		bytes int64
 		want  gpuprof.Severity
-	}{{20 * mib, gpuprof.Low}, {63 * mib, gpuprof.Low}, {64 * mib, gpuprof.High}} {
+	}{{"", 20 * mib, gpuprof.Low}, {"", 63 * mib, gpuprof.Low}, {"", 64 * mib, gpuprof.High}, {gpuprof.RuleLeak, mib, gpuprof.High}} {
 		d := &Device{}
 		d.Peak.Requested = 128 * mib
-		if f := (Finding{Of: ofRequested, ClaimBytes: of.bytes}).weighSeverity(d); f.Severity != of.want {
+		if f := (Finding{Rule: of.rule, Of: ofRequested, ClaimBytes: of.bytes}).weighSeverity(d); f.Severity != of.want {
 			t.Errorf("%d of 128 MiB: %s", of.bytes/mib, f.Severity)
 		}
 	}

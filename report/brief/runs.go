@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -14,8 +16,13 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 	if len(runs) == 0 {
 		return nil, view.ErrNoRun("a brief document")
 	}
-	d := newDocument(runs[0].Head)
+	head := runs[0].Head
 	var texts []string
+	if len(runs) > 1 {
+		head.Kind = document.Sweep
+		texts = []string{cutText(sweep.Answer(runs).Sentence, longText)}
+	}
+	d := newDocument(head)
 	for i, r := range runs {
 		if i < mostInputs {
 			texts = append(texts, runSentence(r))

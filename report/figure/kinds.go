@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -149,9 +150,9 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
 	switch {
 	case want != "" || len(runs) == 0:
-	case len(view.Vary(runs)) > 0:
+	case len(sweep.Vary(runs)) > 0:
 		want = "scaling"
-		if _, only := view.Loads(runs); only {
+		if _, only := sweep.Loads(runs); only {
 			if f := LatencyOverLoad(runs); f.Lacks == "" { // enough requests for a percentile
 				return f, nil
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -12,7 +13,7 @@ import (
 func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 	f := newRunFigure("load", "Latency over load",
 		"The latency within which a share of the answers came, by the load: the rate over the throughput at saturation of the same run. Vertical lines mark the knee, the horizontal one the time within which an answer is of use.", runs[0])
-	curves, _ := view.Loads(runs)
+	curves, _ := sweep.Loads(runs)
 	if curves == nil {
 		return f.setLacking("fewer than two runs served requests at a rate, so sweep the load of a service first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -38,8 +39,8 @@ func (f *Figure) setDate(t time.Time) {
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	if len(runs) > 1 {
 		s := fmt.Sprintf("run 1 of %d", len(runs))
-		if vary := view.Vary(runs); len(vary) > 0 {
-			s += ": " + view.SettingText(runs[0], vary)
+		if vary := sweep.Vary(runs); len(vary) > 0 {
+			s += ": " + sweep.SettingText(runs[0], vary)
 		}
 		f.Remarks = append([]string{s}, f.Remarks...)
 	}

@@ -49,7 +49,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
-		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
+		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Narrow: true, Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
 		const at = 7
@@ -57,7 +57,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	}
 	if lines := timelineOf(a, xs); lines != nil {
 		p.Sections = append(p.Sections, Section{ID: "timeline", Heading: "Timeline", In: HTML,
-			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.Overview(figure.Traces{Of: a, Xs: xs}) }}, lines}})
+			Blocks: []Block{Chart{ID: "overview", Narrow: true, Figure: func() *figure.Figure { return figure.Overview(figure.Traces{Of: a, Xs: xs}) }}, lines}})
 	}
 	for _, t := range []struct {
 		id, heading string

@@ -52,7 +52,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		{In: Terminal | Markdown, Blocks: metrics},
 		why,
 		{ID: "metrics", Heading: "Metrics", In: HTML, Blocks: append([]Block{
-			Chart{ID: "effects", Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
+			Chart{ID: "effects", Narrow: true, Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
 		differenceSection(c),
 		warningList(c.Warnings),

@@ -73,6 +73,9 @@ func commitSection(all []series) Section {
 	slices.SortStableFunc(list, func(a, b *entry) int { return b.commit.Time.Compare(a.commit.Time) })
 	t := Table{Name: "Table of commits", Noun: "commit", In: HTML, Columns: wordColumns("commit", "subject", "author", "committed", "sessions", "changes"),
 		Max: [3]int{0, 0, mostCommits}, More: "%d earlier commits are in the data."}
+	for i := range t.Columns[2:5] { // a phone shows commit, subject and changes
+		t.Columns[2+i].Drop = 2 + i
+	}
 	for _, e := range list {
 		committed := view.None
 		if !e.commit.Time.IsZero() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -67,8 +68,8 @@ func runLabel(runs []*gpuprof.Run, i int) string {
 	if len(runs) < 2 {
 		return ""
 	}
-	if names := view.Vary(runs); len(names) > 0 {
-		return view.SettingText(runs[i], names)
+	if names := sweep.Vary(runs); len(names) > 0 {
+		return sweep.SettingText(runs[i], names)
 	}
 	return fmt.Sprintf("run %d", i+1)
 }

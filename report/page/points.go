@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -22,11 +23,11 @@ type point struct {
 
 // pointsOf returns the rows of a sweep, and the names of the differing settings. Repeats of a setting are numbered.
 func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
-	names = view.Vary(runs)
+	names = sweep.Vary(runs)
 	for i, r := range runs {
 		p := point{Checks: checkCell(r), Status: view.Status(r)}
 		for _, n := range names {
-			p.Setting = append(p.Setting, view.Cut(view.Setting(r, n), 32))
+			p.Setting = append(p.Setting, view.Cut(sweep.Setting(r, n), 32))
 		}
 		if len(names) == 0 {
 			p.Setting = []string{fmt.Sprint(i + 1)}

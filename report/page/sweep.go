@@ -1,13 +1,13 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/loadtest"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -16,10 +16,10 @@ import (
 func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	head, where := view.SweepHead(runs)
 	p.Title, p.Meta = head, []string{where}
-	p.Answer = sweepAnswer(runs)
+	p.Answer = sweep.Answer(runs)
 	table, explained := sweepTable(runs)
 	var load Section // the chart of the knee is above the table
-	if loads, _ := view.Loads(runs); loads != nil {
+	if loads, _ := sweep.Loads(runs); loads != nil {
 		load = showIn(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Narrow: true, Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}})
 	}
 	p.Sections = []Section{
@@ -36,32 +36,9 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
 }
 
-// sweepAnswer states the knee of a service, or the fastest setting.
-func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
-	a := gpuprof.Answer{Verdict: "measured", Tone: gpuprof.TonePlain}
-	curves, only := view.Loads(runs)
-	switch {
-	case len(curves) > 0:
-		knee, above := curves[0].Knee()
-		a.Verdict, a.Tone = "no knee", gpuprof.ToneUnsure
-		if knee >= 0 && above < 0 {
-			a.Verdict, a.Tone = fmt.Sprintf("knee at load %.3g", knee), gpuprof.TonePlain
-		}
-		a.Bar = curves[0].Bar()
-		text := curves[0].Text()
-		a.Sentence = strings.ToUpper(text[:1]) + text[1:] + "."
-		if !only {
-			a.Sentence = strings.TrimSpace(a.Sentence + " " + winnerText(runs))
-		}
-	default:
-		a.Sentence = cmp.Or(winnerText(runs), "Measured: "+gpuprof.Plural(len(runs), "setting")+".")
-	}
-	return a
-}
-
 // leadOf adds to a sweep's answer: the knees of further curves, and settings whose sender was late.
 func leadOf(runs []*gpuprof.Run) []Block {
-	curves, _ := view.Loads(runs)
+	curves, _ := sweep.Loads(runs)
 	var out []Block
 	for _, c := range curves[min(1, len(curves)):] { // the first curve is in the answer
 		out = append(out, Text{S: c.Text() + ".", As: Lead})
@@ -77,81 +54,13 @@ func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
 		if r.Requests != nil && r.Requests.Told() < 1 {
-			names = append(names, settingOf(r, runs))
+			names = append(names, sweep.SettingOf(r, runs))
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that measure the sender are left out.", joinLabels(names))
-}
-
-// winnerText names the setting with the highest throughput, or with the shortest step if work is not counted, and
-// whether its interval overlaps the next one's; "" for fewer than two measured settings.
-func winnerText(runs []*gpuprof.Run) string {
-	_, points := pointsOf(runs)
-	counted := true
-	for _, p := range points {
-		counted = counted && (p.Step == nil || p.Throughput != nil && p.Throughput.Unit == unitOf(points))
-	}
-	type place struct {
-		run    *gpuprof.Run
-		s      *gpuprof.Series
-		ci     [2]float64
-		figure string
-	}
-	var places []place
-	for i, p := range points {
-		switch {
-		case p.Step == nil:
-		case counted:
-			places = append(places, place{runs[i], p.Throughput.Series, rateInterval(p.Throughput.Series, p.Step), view.RateText(p.Throughput.Series, p.Throughput.Unit)})
-		default:
-			places = append(places, place{runs[i], p.Step, p.Step.CI95, view.Median(p.Step)})
-		}
-	}
-	if len(places) < 2 || len(view.Vary(runs)) == 0 {
-		return ""
-	}
-	what, side, sign := "the shortest step", "above", 1.0
-	if counted {
-		what, side, sign = "the highest throughput", "below", -1
-	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(sign*a.s.Median, sign*b.s.Median) })
-	best, next := places[0], places[1]
-	text := fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", settingOf(best.run, runs), what, best.figure, settingOf(next.run, runs), next.figure)
-	low, high := best.ci, next.ci
-	if counted {
-		low, high = high, low
-	}
-	far := high[0] - low[1]
-	switch {
-	case !gpuprof.IsFinite(far) || best.ci == [2]float64{} || next.ci == [2]float64{}:
-		return text + "is unknown."
-	case far > 0:
-		return text + "lies " + side + " its own."
-	}
-	return text + "overlaps its own: neither is shown to be faster."
-}
-
-// rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
-// of the run, and three equal ones give a narrow interval by chance, while single steps differ twofold.
-func rateInterval(rate, step *gpuprof.Series) [2]float64 {
-	ci, steps := rate.CI95, step.CI95
-	if ci == [2]float64{} || steps == [2]float64{} {
-		return [2]float64{}
-	}
-	work := rate.Median * step.Median
-	return [2]float64{min(ci[0], work/steps[1]), max(ci[1], work/steps[0])}
-}
-
-func unitOf(points []point) string {
-	for _, p := range points {
-		if p.Throughput != nil {
-			return p.Throughput.Unit
-		}
-	}
-	return ""
 }
 
 // sweepTable returns a row per run, and the block that explains the figures.
@@ -260,24 +169,11 @@ func troubleOf(r *gpuprof.Run, runs []*gpuprof.Run) Section {
 	if r.Status == gpuprof.Complete && !failed {
 		return Section{}
 	}
-	s := Section{In: Terminal, Blocks: []Block{Text{S: settingOf(r, runs)}, Text{S: view.Headline(r), Tone: statusTone(r.Status)}}}
+	s := Section{In: Terminal, Blocks: []Block{Text{S: sweep.SettingOf(r, runs)}, Text{S: view.Headline(r), Tone: statusTone(r.Status)}}}
 	if failed {
 		s.Blocks = append(s.Blocks, Lines{Lines: []Line{checkLine(r)}}, failedChecks(r))
 	}
 	return s
-}
-
-// settingOf names one of several runs by its setting.
-func settingOf(r *gpuprof.Run, runs []*gpuprof.Run) string {
-	if s := strings.TrimSpace(view.SettingText(r, view.Vary(runs))); s != "" {
-		return s
-	}
-	for i, other := range runs {
-		if other == r {
-			return fmt.Sprintf("run %d", i+1)
-		}
-	}
-	return "run"
 }
 
 // eachRun returns every run of a sweep, folded.
@@ -286,7 +182,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 	for i, r := range runs {
 		id := fmt.Sprintf("r%d-", i+1)
 		lead, _ := summaryOf(r)
-		s := Section{ID: id + "run", Heading: settingOf(r, runs), Folded: true, Badge: badgeOf(r)}
+		s := Section{ID: id + "run", Heading: sweep.SettingOf(r, runs), Folded: true, Badge: badgeOf(r)}
 		for _, l := range lead.Lines {
 			s.Brief = append(s.Brief, l.Label+" "+l.Value)
 		}

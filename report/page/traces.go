@@ -38,7 +38,7 @@ func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, e
 	}
 	if len(old) > 0 && len(now) > 0 {
 		p.Sections = append(p.Sections, Section{ID: "both", Heading: "Both traces on one axis of time", In: HTML,
-			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.BothOverviews(c, old, now) },
+			Blocks: []Block{Chart{ID: "overview", Narrow: true, Figure: func() *figure.Figure { return figure.BothOverviews(c, old, now) },
 				Note: "Each trace from its own beginning; columns of equal time, divided by what the device did."}}})
 	}
 	return p.addExplanations()

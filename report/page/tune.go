@@ -152,7 +152,7 @@ func effectSection(r *tune.Result) Section {
 			starved = append(starved, f.Knob+"="+f.To)
 		}
 	}
-	s := Section{ID: "effects-of-knobs", Heading: "Effect of each knob", Blocks: []Block{Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
+	s := Section{ID: "effects-of-knobs", Heading: "Effect of each knob", Blocks: []Block{Chart{ID: "effects", Narrow: true, Figure: func() *figure.Figure { return figure.KnobEffects(r) },
 		Note: "One knob turned by itself, measured in turns with the default: " + goal + " of the setting over that of the default, with its interval. Settings that were taken to fresh processes come first, with the interval that decides."}, t}}
 	if len(starved) > 0 {
 		s.Blocks = append(s.Blocks, Text{S: "No time was left for " + strings.Join(starved, ", ") + "; give more with --budget.", In: Terminal | Markdown})
@@ -192,7 +192,7 @@ func curveSections(r *tune.Result) (out []Section) {
 			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: p.Value}, {Text: cost(p.Median), Value: p.Median, Unit: c.Unit}, {Text: interval(p.CI95)}, {Text: mark}}})
 		}
 		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, In: Verbose, Blocks: []Block{Text{S: knob + ": " + c.KneeText() + "."},
-			Chart{ID: id + "-chart", Figure: func() *figure.Figure { return figure.Curve(r, i) }}, t}})
+			Chart{ID: id + "-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Curve(r, i) }}, t}})
 	}
 	return out
 }

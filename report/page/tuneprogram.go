@@ -134,7 +134,7 @@ func settingSection(r *tune.Result) Section {
 			last.Cells = slices.Insert(last.Cells, energyAt, joulesCell(f.Joules))
 		}
 	}
-	chart := Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
+	chart := Chart{ID: "effects", Narrow: true, Figure: func() *figure.Figure { return figure.KnobEffects(r) },
 		Note: "One setting by itself, each run between two of the program as it is. Sets that were taken to a gate in fresh processes come first."}
 	return Section{ID: "effects-of-knobs", Heading: "Effect of each setting", Blocks: []Block{chart, t}}
 }

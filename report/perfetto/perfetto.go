@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -49,7 +50,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; samples and telemetry are of the whole run, from its begin at the same zero"}},
 		{"deviceProperties", listDevices(runs)},
 	})
-	vary := view.Vary(runs)
+	vary := sweep.Vary(runs)
 	f := &flows{}
 	base := int64(0)
 	for i, r := range runs {
@@ -61,7 +62,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 func runName(r *gpuprof.Run, vary []string) string {
 	name := view.Subject(r)
 	if len(vary) > 0 {
-		name += " " + view.SettingText(r, vary)
+		name += " " + sweep.SettingText(r, vary)
 	}
 	if r.Status != gpuprof.Complete {
 		name += " (" + view.Cut(view.Status(r), 40) + ")"

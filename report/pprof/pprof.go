@@ -27,6 +27,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -254,7 +255,7 @@ func fingerprint(r *gpuprof.Run) []string {
 	out := []string{
 		view.Title(r) + ", " + view.Headline(r),
 		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Cut(r.Device.CPU, 80), r.Device.CPUCores, view.Cut(r.Device.OS, 20), view.Cut(r.Device.Kernel, 60), view.Cut(r.Device.Go, 20)),
-		"seed " + strconv.FormatUint(r.Seed, 10) + "; knobs " + view.SettingText(r, slices.Sorted(maps.Keys(r.Knobs))),
+		"seed " + strconv.FormatUint(r.Seed, 10) + "; knobs " + sweep.SettingText(r, slices.Sorted(maps.Keys(r.Knobs))),
 	}
 	var facts []string
 	for _, k := range slices.Sorted(maps.Keys(r.Device.DeviceInfo)) {

@@ -34,7 +34,7 @@ const (
 	memberBytes   = 128
 )
 
-// splitDocuments splits a file into its JSON values. The elements of a top-level array are documents of their own.
+// splitDocuments splits a file into its JSON values. The elements of a top-level array, and the runs of a sweep, are documents of their own.
 func splitDocuments(text []byte) ([]jsonValue, error) {
 	var out []jsonValue
 	room := outside.NewRoom()
@@ -47,9 +47,9 @@ func splitDocuments(text []byte) ([]jsonValue, error) {
 			return nil, locateError(text, len(text)-len(rest)-len(value), json.Unmarshal(value, &struct{}{}))
 		}
 		list := []json.RawMessage{value}
-		if value[0] == '[' {
+		if runs := document.RunList(value); runs != nil {
 			var err error
-			if list, err = document.JSONList(value, room); err != nil {
+			if list, err = document.JSONList(runs, room); err != nil {
 				return nil, err
 			}
 		}

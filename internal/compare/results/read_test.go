@@ -62,11 +62,15 @@ func aRun(batch string, shift float64) *gpuprof.Run {
 }
 
 func TestReadRuns(t *testing.T) {
-	var b bytes.Buffer
-	if err := document.EncodeRuns(&b, aRun("1", 0), aRun("2", 0.01)); err != nil {
-		t.Fatal(err)
+	encoded := func(runs ...*gpuprof.Run) string {
+		var b bytes.Buffer
+		if err := document.EncodeRuns(&b, runs...); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	for name, text := range map[string]string{"a sweep": b.String(), "runs one after the other": string(bytes.Trim(bytes.Replace(b.Bytes(), []byte(`},{"kind"`), []byte("}\n{\"kind\""), 1), "[]\n"))} {
+	first, second := encoded(aRun("1", 0)), encoded(aRun("2", 0.01))
+	for name, text := range map[string]string{"a sweep": encoded(aRun("1", 0), aRun("2", 0.01)), "runs one after the other": first + second, "a list, as earlier versions wrote": "[" + first + "," + second + "]"} {
 		rs, format, err := Parse([]byte(text), "sweep.json", noSideFiles)
 		if err != nil || format != FormatRun || len(rs) != 2 {
 			t.Fatalf("%s: %d results, %s, %v", name, len(rs), format, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -70,15 +71,7 @@ func ShortName(s string) string {
 }
 
 // CutName cuts a name for a sentence to longestName characters.
-func CutName(s string) string { return CutText(s, longestName) }
-
-// CutText cuts a text to a number of characters.
-func CutText(s string, longest int) string {
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest-1]) + "…"
-	}
-	return s
-}
+func CutName(s string) string { return gpuprof.Cut(s, longestName) }
 
 // longestName is the length in characters of the longest name in a sentence: Tensile and Triton encode settings in
 // names of kernels, and profilers encode arguments of operators in names of ranges.

@@ -178,7 +178,7 @@ const longestPair = 110
 
 // cutBeside cuts one of two names in a sentence to the room that the other leaves, and at least to half of it.
 func cutBeside(name, other string) string {
-	return analyze.CutText(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
+	return gpuprof.Cut(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
 }
 
 // nameOutermost returns the name of the outermost event around a host event or of itself, ignoring step ranges.

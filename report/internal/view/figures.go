@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 )
 
 // Lane is a row of a timeline.
@@ -217,7 +218,7 @@ type CurvePoint struct {
 // Scaling splits a sweep into curves over one setting: the numeric setting with the most values or, if no setting is
 // numeric, the one with the most values. ok is false if nothing was swept or measured.
 func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
-	names := Vary(runs)
+	names := sweep.Vary(runs)
 	if len(names) == 0 {
 		return "", false, nil, false
 	}
@@ -226,7 +227,7 @@ func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok
 	index := map[string]int{}
 	var order []string
 	for _, r := range runs {
-		v := Setting(r, knob)
+		v := sweep.Setting(r, knob)
 		if !slices.Contains(order, v) {
 			order = append(order, v)
 		}
@@ -241,7 +242,7 @@ func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok
 		if r.Throughput != nil {
 			p.Rate = Usable(r.Throughput.Series)
 		}
-		label := SettingText(r, others)
+		label := sweep.SettingText(r, others)
 		if _, has := index[label]; !has {
 			index[label] = len(curves)
 			curves = append(curves, Curve{Label: label})
@@ -260,7 +261,7 @@ func sweptKnob(runs []*gpuprof.Run, names []string) (string, bool) {
 	for _, n := range names {
 		values, numeric := map[string]bool{}, true
 		for _, r := range runs {
-			v := Setting(r, n)
+			v := sweep.Setting(r, n)
 			values[v] = true
 			f, err := strconv.ParseFloat(v, 64)
 			numeric = numeric && err == nil && gpuprof.IsFinite(f)

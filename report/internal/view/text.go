@@ -12,19 +12,8 @@ import (
 // None replaces a figure that does not apply or is not a number.
 const None = "-"
 
-// Cut cuts a text after limit runes and adds an ellipsis; limit 0 cuts nothing. The text must be clean already.
-func Cut(s string, limit int) string {
-	if limit <= 0 || len(s) <= limit || utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	n := 0
-	for at := range s {
-		if n++; n == limit {
-			return s[:at] + "…"
-		}
-	}
-	return s
-}
+// Cut is gpuprof.Cut.
+func Cut(s string, limit int) string { return gpuprof.Cut(s, limit) }
 
 // CutPlace is Cut for a code place: it cuts the front of the path and keeps file and line.
 func CutPlace(s string, limit int) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 )
 
 // Stage is a row of the stage table.
@@ -190,55 +191,6 @@ func Tool(r *gpuprof.Run) string {
 // ModelKnob reports whether a knob changes the computed result.
 func ModelKnob(r *gpuprof.Run, name string) bool { return slices.Contains(r.ModelKnobs, name) }
 
-// Vary lists the keys that differ between runs: knobs, then preset, device, mode and seed; none for repeats.
-func Vary(runs []*gpuprof.Run) []string {
-	names := map[string]bool{}
-	for _, r := range runs {
-		for k := range r.Knobs {
-			names[k] = true
-		}
-	}
-	var out []string
-	for _, k := range append(slices.Sorted(maps.Keys(names)), "workload", "preset", "device", "mode", "seed") {
-		for _, r := range runs[min(1, len(runs)):] {
-			if Setting(r, k) != Setting(runs[0], k) {
-				out = append(out, k)
-				break
-			}
-		}
-	}
-	return out
-}
-
-// Setting returns the value of a knob, or else of another key of Vary.
-func Setting(r *gpuprof.Run, name string) string {
-	if v, ok := r.Knobs[name]; ok {
-		return v
-	}
-	switch name {
-	case "workload":
-		return r.Workload
-	case "preset":
-		return r.Preset
-	case "device":
-		return r.Device.Name
-	case "mode":
-		return string(r.Mode)
-	case "seed":
-		return strconv.FormatUint(r.Seed, 10)
-	}
-	return ""
-}
-
-// SettingText formats "batch=64 impl=csr" for the given names.
-func SettingText(r *gpuprof.Run, names []string) string {
-	var parts []string
-	for _, n := range names {
-		parts = append(parts, Cut(n, 24)+"="+Cut(Setting(r, n), 32))
-	}
-	return strings.Join(parts, " ")
-}
-
 // Compact drops nil runs, so that renderers need not check.
 func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
@@ -265,7 +217,7 @@ func Value(v any) string {
 
 // SweepHead returns the swept settings, and the device with its mode.
 func SweepHead(runs []*gpuprof.Run) (head, where string) {
-	vary := Vary(runs)
+	vary := sweep.Vary(runs)
 	head = Subject(runs[0])
 	if slices.Contains(vary, "preset") || slices.Contains(vary, "workload") {
 		head = "several workloads or presets"

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -149,14 +150,14 @@ func TestTimelineJoinsWhatIsTooShortToSee(t *testing.T) {
 
 func TestVaryAndScaling(t *testing.T) {
 	runs := fixture.Sweep()
-	if got := view.Vary(runs); len(got) != 1 || got[0] != "batch" {
+	if got := sweep.Vary(runs); len(got) != 1 || got[0] != "batch" {
 		t.Errorf("vary %v", got)
 	}
 	knob, numeric, curves, ok := view.Scaling(runs)
 	if knob != "batch" || !numeric || !ok || len(curves) != 1 || len(curves[0].Points) != 4 || curves[0].Points[3].X != 512 {
 		t.Errorf("%s %v %v %v", knob, numeric, ok, curves)
 	}
-	if got := view.Vary(runs[:1]); len(got) != 0 {
+	if got := sweep.Vary(runs[:1]); len(got) != 0 {
 		t.Errorf("one run varies in %v", got)
 	}
 }

@@ -86,6 +86,8 @@ func verbFor(kind string, paths []string) ([]string, error) {
 		return with("analyze")
 	case aJob:
 		return with("fleet")
+	case document.A(document.Sweep):
+		return with("report")
 	case document.A(document.Run):
 		if len(paths) != 2 {
 			return with("report")
@@ -156,7 +158,7 @@ func (in *File) kindOfDocument() (string, error) {
 		return "", outside.Failed("showing "+in.Path, err, "give an existing file", "write it again")
 	}
 	shows := []gpuprof.DocumentKind{
-		document.Run, document.Comparison, document.Gate, document.Tune, document.Claims, document.Bisect, document.History,
+		document.Run, document.Sweep, document.Comparison, document.Gate, document.Tune, document.Claims, document.Bisect, document.History,
 		document.Memory, document.Analysis, document.TraceComparison, document.Health, document.Fleet, document.Check,
 		document.Diagnosis,
 	}

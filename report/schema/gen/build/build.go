@@ -18,7 +18,7 @@ import (
 // ID is the address of the schema of run.json, with the major version.
 const ID = "https://github.com/gpuprof/gpuprof/schema/run-1.json"
 
-// Run returns the schema of run.json: one run, or the list of a sweep's runs.
+// Run returns the schema of run.json: one run, or a sweep (before its kind was named: the list of its runs).
 func Run() ([]byte, error) {
 	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: customTypes()})
 	if err != nil {
@@ -34,9 +34,9 @@ func Run() ([]byte, error) {
 	root := &jsonschema.Schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema", ID: ID,
 		Title:       "gpuprof run " + document.Version(document.Run),
-		Description: "The result of gpuprof run: one run, or a list of runs when several values were swept. Readers tolerate unknown fields and refuse a newer major schema_version. Everything is in base units: seconds, bytes, hertz, joules.",
-		Defs:        map[string]*jsonschema.Schema{"run": run},
-		OneOf: []*jsonschema.Schema{refTo("run"),
+		Description: "The result of gpuprof run: one run, or a sweep with its runs when several values were swept; earlier versions wrote a list of runs. Readers tolerate unknown fields and refuse a newer major schema_version. Everything is in base units: seconds, bytes, hertz, joules.",
+		Defs:        map[string]*jsonschema.Schema{"run": run, "sweep": sweepOf(run)},
+		OneOf: []*jsonschema.Schema{refTo("run"), refTo("sweep"),
 			{Type: "array", Items: refTo("run"), MinItems: jsonschema.Ptr(1)}},
 	}
 	if err := moveShared(root, run); err != nil {
@@ -45,6 +45,16 @@ func Run() ([]byte, error) {
 	open(root)
 	b, err := json.MarshalIndent(root, "", "  ")
 	return append(b, '\n'), err
+}
+
+// sweepOf returns the schema of a sweep, whose head is that of a run.
+func sweepOf(run *jsonschema.Schema) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Required: []string{"kind", "schema_version", "tool", "answer", "runs"},
+		Properties: map[string]*jsonschema.Schema{
+			"kind": {Type: "string", Enum: []any{string(document.Sweep)}}, "schema_version": run.Properties["schema_version"],
+			"tool": run.Properties["tool"], "answer": run.Properties["answer"],
+			"runs": {Type: "array", Items: refTo("run"), MinItems: jsonschema.Ptr(2)},
+		}}
 }
 
 func refTo(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }

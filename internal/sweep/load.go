@@ -1,4 +1,4 @@
-package view
+package sweep
 
 import (
 	"cmp"
@@ -110,7 +110,7 @@ func (c LoadCurve) Text() string {
 }
 
 func (c LoadCurve) kneeText() string {
-	within := "99 of 100 requests within " + Seconds(c.SLO)
+	within := "99 of 100 requests within " + gpuprof.FormatSeconds(c.SLO)
 	knee, above := c.Knee()
 	switch {
 	case knee < 0:

@@ -1,4 +1,4 @@
-package view_test
+package sweep_test
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/loadtest"
+	"github.com/gpuprof/gpuprof/internal/sweep"
 	"github.com/gpuprof/gpuprof/internal/testkit/fixture"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // The knee is the largest load with 99 of 100 requests in time. A service that refuses the rest
@@ -45,7 +45,7 @@ func TestKnee(t *testing.T) {
 	} {
 		runs := fixture.Loaded()
 		c.change(runs)
-		curves, only := view.Loads(runs)
+		curves, only := sweep.Loads(runs)
 		if len(curves) != 1 || !only {
 			t.Fatalf("%s: %d curves, %v", name, len(curves), only)
 		}
@@ -61,15 +61,15 @@ func TestKnee(t *testing.T) {
 
 func TestLoads(t *testing.T) {
 	runs := fixture.Loaded()
-	if curves, _ := view.Loads(runs[:1]); curves != nil {
+	if curves, _ := sweep.Loads(runs[:1]); curves != nil {
 		t.Error("one load is no curve")
 	}
-	if curves, _ := view.Loads(fixture.Sweep()); curves != nil {
+	if curves, _ := sweep.Loads(fixture.Sweep()); curves != nil {
 		t.Error("runs that serve nothing have a curve")
 	}
 	runs[2].Requests.Waits = loadtest.WaitsRoom // hides latency
 	runs[3].Knobs["batch"] = "7"
-	curves, only := view.Loads(runs)
+	curves, only := sweep.Loads(runs)
 	if only || len(curves) != 2 || len(curves[0].Points) != 2 || len(curves[1].Points) != 1 || !strings.Contains(curves[1].Label, "7") {
 		t.Errorf("%+v, %v", curves, only)
 	}
