@@ -75,7 +75,9 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 		return err
 	}
 	sl := &s.slots[0]
-	t.edges = s.batches.collate(&sl.host, 0)
+	if !op.Counts(s.dev) {
+		t.edges = s.batches.collate(&sl.host, 0)
+	}
 	if err := s.send(sl, t.edges, loop.Silent{}); err != nil {
 		return err
 	}

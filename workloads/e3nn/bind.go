@@ -46,6 +46,21 @@ func allStages() []gpuprof.Stage {
 }
 
 func (s *session) bindSlots(ctx context.Context) error {
+	if err := s.bindOperations(ctx); err != nil {
+		return err
+	}
+	if err := s.rebindSlots(); err != nil {
+		return err
+	}
+	s.describeStages()
+	if s.k.Graph {
+		return s.captureGraphs(ctx)
+	}
+	return nil
+}
+
+// bindOperations binds the operations of a step in the first slot.
+func (s *session) bindOperations(ctx context.Context) error {
 	first := s.slots[0].dev
 	var shared []*op.Bound
 	if s.goesBack() { // in a forward pass the MLP computes the radial functions itself
@@ -71,16 +86,7 @@ func (s *session) bindSlots(ctx context.Context) error {
 		}
 	}
 	if s.goesBack() {
-		if err := s.bindBack(); err != nil {
-			return err
-		}
-	}
-	if err := s.rebindSlots(); err != nil {
-		return err
-	}
-	s.describeStages()
-	if s.k.Graph {
-		return s.captureGraphs(ctx)
+		return s.bindBack()
 	}
 	return nil
 }

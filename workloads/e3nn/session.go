@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -116,8 +117,8 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 		return nil, err
 	}
 	// The estimate errs by less than a factor of two; counting the edges of a batch of this size would take minutes.
-	if e := s.in.estimateEdges(); s.memoryNeed(e, 0) > 2*d.Memory().Available {
-		return nil, s.tooLarge(e, s.memoryNeed(e, 0), d.Memory().Available)
+	if err := s.checkMemory(ctx, s.in.estimateEdges(), 2); err != nil {
+		return nil, err
 	}
 	if err := s.in.keepBatches(ctx, s.k.Micro()); err != nil {
 		return nil, err
@@ -136,10 +137,14 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if s.edges = s.in.maxEdges(); s.goesBack() {
 		s.coincident = s.in.countCoincident()
 	}
-	if need, left := s.memoryNeed(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
-		return nil, s.tooLarge(int64(s.edges), need, left)
+	if err := s.checkMemory(ctx, int64(s.edges), 1); err != nil {
+		return nil, err
 	}
-	if err := s.allocate(ctx); err != nil {
+	if err = s.allocate(); err == nil {
+		s.batches = newCollator(s.in, collators(s.in, d.Info().Kind, runtime.GOMAXPROCS(0)))
+		err = s.bindSlots(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -107,6 +107,15 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 // newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
+	s := planSession(d, c)
+	if err := s.checkMemory(c); err != nil {
+		return nil, err
+	}
+	return s, s.allocate()
+}
+
+// planSession returns a session that has no memory yet.
+func planSession(d device.Device, c workloads.Config) *session {
 	k := workloads.Read[settings](c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
@@ -117,11 +126,7 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k.Tape
 	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
-	if err := s.checkMemory(); err != nil {
-		return nil, err
-	}
-	err := s.allocate()
-	return s, err
+	return s
 }
 
 // usesVendor reports whether cuBLAS computes the law's products. It takes only float32 operands here, and with
@@ -169,26 +174,20 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 }
 
 // checkMemory refuses sizes beyond the device's memory or 32-bit indices, before any allocation.
-func (s *session) checkMemory() error {
+func (s *session) checkMemory(c workloads.Config) error {
 	sh := s.shape
 	rows := s.chunkRows()
 	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
 	}
-	need := int64(s.heldStates()+1)*sh.stateWords() + int64(s.k.Maps)*int64(sh.cells())
-	if s.k.Impl != implFused {
-		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
-	}
-	if s.k.ROI {
-		need += regions * sh.stateWords()
-	}
+	need, err := op.Need(s.Dev, func(d device.Device) error { return planSession(d, c).allocate() })
 	left := s.Dev.Memory().Available
-	if 4*need > left {
+	if need > left {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "a grid of %d x %d cells with %d channels and %d hidden units needs %s, and the device has %s left",
-			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(4*need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
+			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
 	}
-	return nil
+	return err
 }
 
 func (s *session) allocate() error {
@@ -280,10 +279,11 @@ func (s *session) bindLaw() {
 }
 
 func (s *session) newMemory() (memory, error) {
-	switch s.k.Allocator {
-	case allocPool:
+	switch {
+	case op.Counts(s.Dev): // the blocks of the arena are what a step of any allocator holds
+	case s.k.Allocator == allocPool:
 		return newPooled(s.Dev, s.below, int64(s.k.MaxSplit)<<20), nil
-	case allocDriver:
+	case s.k.Allocator == allocDriver:
 		return &direct{dev: s.Dev}, nil
 	}
 	words, count := s.memoryNeed()

@@ -55,15 +55,6 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words returns the number of four-byte words that Open and Bind allocate for parameters of these sizes.
-func (s *Step) Words(sizes []int) int64 {
-	words := s.adam.Words(sizes)
-	for _, n := range sizes {
-		words += int64(n)
-	}
-	return words
-}
-
 // Open allocates gradients and moments and starts at step 0.
 func (s *Step) Open(mem *op.Arena, stream device.Stream, params []Param) error {
 	s.mem, s.params = mem, params
