@@ -4,7 +4,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements workloads.Session: one batch through the pipeline; in training, all its micro-batches.
@@ -84,19 +83,11 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 			}
 		}
 		p.End(sp)
-		if err := s.readDecision(so.part, p); err != nil {
+		if err := s.train.step.Hear(so.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
-func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // not a part of an optimizer step
-		return nil
-	}
-	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // send copies a batch to the device, with streams=2 during the device's computation.

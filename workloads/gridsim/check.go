@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -91,24 +90,16 @@ func (a array) valuesOf(i int) []float64 {
 // pickCells returns all cells, or a random sample with the corners and some cells of each edge.
 func (c *checker) pickCells(rng *rand.Rand) []int {
 	n := c.s.shape.N
-	all := n * n
-	if float64(c.s.shape.lawCost("").Flops) < referenceRate || all <= sampledCells {
-		cells := make([]int, all)
-		for i := range cells {
-			cells[i] = i
-		}
-		return cells
+	all, count := n*n, sampledCells
+	if float64(c.s.shape.lawCost("").Flops) < referenceRate {
+		count = all
 	}
 	cells := []int{0, n - 1, all - n, all - 1}
-	for range sampledCells {
-		cells = append(cells, rng.IntN(all))
-	}
 	for range edgeCells {
 		k := rng.IntN(n)
 		cells = append(cells, k, all-n+k, k*n, k*n+n-1)
 	}
-	slices.Sort(cells)
-	return slices.Compact(cells)
+	return op.PickRows(rng, all, count, cells...)
 }
 
 func (c *checker) run() error {
@@ -305,9 +296,7 @@ func (c *checker) checkFrame() error {
 	}
 	s.steps++
 	full := device.Floats(sl.frame)
-	for i := range full {
-		full[i] = float32(math.NaN())
-	}
+	op.SpoilHost(sl.frame)
 	sl.pending, sl.shown = true, true
 	if err := s.copyFrame(sl, loop.Silent{}); err != nil {
 		return err

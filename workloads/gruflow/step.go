@@ -4,7 +4,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements workloads.Session: one recurrent step of all carriers.
@@ -86,19 +85,14 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if err != nil {
 			return err
 		}
-		if err := s.readDecision(g.part, p); err != nil {
+		if g.part == nil { // not a part of an optimizer step
+			continue
+		}
+		if err := s.train.step.Hear(g.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
-func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // not a part of an optimizer step
-		return nil
-	}
-	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // readLoss reads the loss on the host as often as the knob loss_read requires.

@@ -128,6 +128,21 @@ func Receive(dev device.Device, s device.Stream, src device.Buffer, at, n int) (
 	return out, cmp.Or(err, dst.Free())
 }
 
+// ReceiveBytes copies bytes [at, at+n) of src to the host and waits for the copy.
+func ReceiveBytes(dev device.Device, s device.Stream, src device.Buffer, at, n int) ([]byte, error) {
+	if n == 0 {
+		return []byte{}, nil
+	}
+	dst, err := dev.Alloc(n, device.Pageable)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.Copy(dst, 0, src, at, n); err == nil {
+		err = s.Sync()
+	}
+	return slices.Clone(dst.Bytes()), cmp.Or(err, dst.Free())
+}
+
 // receiveThrough copies elements [at, at+n) of src to the host through a host buffer, and waits for the copy.
 func receiveThrough(buffer device.Buffer, s device.Stream, src device.Buffer, at, n int) ([]float32, error) {
 	if err := s.Copy(buffer, 0, src, at*floatBytes, n*floatBytes); err != nil {

@@ -136,10 +136,10 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the state value that decides whether later parts run, if the part has one. The argument read waits for it
-// and returns it.
+// Hear reads the state value that decides whether later parts run, if p is a part that has one; it ignores a nil p. The
+// argument read waits for the value and returns it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
-	if p.reads == 0 {
+	if p == nil || p.reads == 0 {
 		return nil
 	}
 	v, err := read(s.State(), p.reads)
@@ -238,9 +238,34 @@ func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	return out, nil
 }
 
-// Clipped adds to e the error of the gradients in now. The reference is the gradients in before, divided by the loss
+// SaveFor saves what a stage of clipping or the optimizer changes, if p is its first part. It ignores a nil p.
+func (s *Step) SaveFor(p *Part, stream device.Stream, to *Saved) (err error) {
+	if p != nil && p.First {
+		*to, err = s.Save(stream)
+	}
+	return err
+}
+
+// Verify adds to e the error of a stage of clipping or the optimizer, if p is its last part; before holds what the stage
+// changed.
+func (s *Step) Verify(p *Part, stream device.Stream, before Saved, e *op.ErrorNorm) error {
+	if !p.Last {
+		return nil
+	}
+	now, err := s.Save(stream)
+	if err != nil {
+		return err
+	}
+	if p.Clips {
+		s.clipped(before, now, e)
+		return nil
+	}
+	return s.stepped(stream, before, now, e)
+}
+
+// clipped adds to e the error of the gradients in now. The reference is the gradients in before, divided by the loss
 // scale and clipped.
-func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
+func (s *Step) clipped(before, now Saved, e *op.ErrorNorm) {
 	for _, g := range before.g {
 		for k := range g {
 			g[k] *= before.inverse
@@ -256,8 +281,8 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// Stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
-func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
+// stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
+func (s *Step) stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {
 		return err
