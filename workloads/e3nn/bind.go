@@ -254,13 +254,7 @@ func (s *session) describeStages() {
 	in, out = in*int64(micros), out*int64(micros)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = micros, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = micros, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
-	for i, st := range all {
-		if st.MaxSpans > 0 {
-			s.index[i] = len(s.stages)
-			s.stages = append(s.stages, st)
-		}
-	}
-	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
+	s.Describe(all)
 }
 
 func (s *session) setEdges(slot, e int) {

@@ -34,7 +34,7 @@ var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF
 // checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		if s.k.Trains() { // every slot starts from the parameters of the reference
 			if err := s.train.step.Checked(s.Compute); err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// depth is the number of batches in flight: while the device computes one, the caller assembles the next.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -34,8 +33,6 @@ type session struct {
 	slots   [depth]slot
 	batches *collator
 	thin    func(*slot) int // set by a check: removes edges from a collated batch and returns the number left
-	stages  []gpuprof.Stage
-	index   [stageCount]int // index of each stage in stages
 	plan    []stageOps      // the device part of a step, in order
 	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
 	closers []*op.Bound
@@ -212,15 +209,6 @@ func (s *session) takePool() error {
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.k.PoolTrim, s.Reset, s.dev.Info().Name).WithFix("use never and off")
 }
-
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.rows * s.k.Micro()), s.in.unit() }

@@ -42,7 +42,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 		return err
 	}
 	batch := i % len(s.in.batches)
-	sp := p.Begin(s.index[stCollate], nil)
+	sp := p.Begin(s.Span[stCollate], nil)
 	edges := s.batches.collate(&sl.host, batch)
 	p.End(sp)
 	if s.thin != nil {
@@ -61,7 +61,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 // runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
 func (s *session) runDevice(k, micro, edges int, p workloads.Probe) error {
 	if s.thin == nil {
-		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.index[stGraph], p); replayed {
+		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.Span[stGraph], p); replayed {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 		if !so.appliesTo(micro) || so.part != nil && s.train.step.Skips(so.part) {
 			continue
 		}
-		sp := p.Begin(s.index[so.stage], s.Compute)
+		sp := p.Begin(s.Span[so.stage], s.Compute)
 		for _, b := range so.ops[k] {
 			if err := b.Enqueue(s.Compute); err != nil {
 				return err
@@ -92,7 +92,7 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 
 // send copies a batch to the device, with streams=2 during the device's computation.
 func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
-	sp := p.Begin(s.index[stH2D], s.Copies)
+	sp := p.Begin(s.Span[stH2D], s.Copies)
 	h, d := &sl.host, &sl.dev
 	if err := s.Copies.Copy(d.src, 0, h.src, 0, 4*edges); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err := s.Computed(&sl.Events); err != nil {
 		return err
 	}
-	sp := p.Begin(s.index[stD2H], s.Results)
+	sp := p.Begin(s.Span[stD2H], s.Results)
 	err := s.Results.Copy(sl.out, 0, sl.result, 0, sl.out.Len())
 	if err == nil && sl.energy != nil {
 		err = s.Results.Copy(sl.energy, 0, s.back.energy, 0, 4)

@@ -1,8 +1,10 @@
 package e3nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -272,47 +274,26 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 // values.
 func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
-	defer func() {
-		if e := a.Free(); err == nil {
-			err = e
-		}
-	}()
-	poison := make([]float32, n)
-	for i := range poison {
-		poison[i] = nan()
-	}
-	out := a.Upload(v.stream, "the result", poison)
-	host := a.Words("the result", int64(n), device.Pageable)
-	if a.Err != nil {
-		return nil, a.Err
+	defer func() { err = cmp.Or(err, a.Free()) }()
+	out := a.Words("the result", int64(n), device.OnDevice)
+	if a.Err == nil {
+		a.Err = op.Poison(v.dev, v.stream, out)
 	}
 	ops, err := bind(a, out)
-	if a.Err != nil {
-		return nil, a.Err
-	}
-	if err != nil {
+	if err = cmp.Or(a.Err, err); err != nil {
 		return nil, err
 	}
+	defer func() {
+		for _, b := range slices.Backward(ops) {
+			err = cmp.Or(err, b.Close())
+		}
+	}()
 	for _, b := range ops {
 		if err := b.Enqueue(v.stream); err != nil {
 			return nil, err
 		}
 	}
-	if n > 0 {
-		if err := v.stream.Copy(host, 0, out, 0, 4*n); err != nil {
-			return nil, err
-		}
-	}
-	if err := v.stream.Sync(); err != nil {
-		return nil, err
-	}
-	res = append(res, device.Floats(host)[:n]...)
-	for i := len(ops) - 1; i >= 0; i-- {
-		if err := ops[i].Close(); err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
+	return op.Receive(v.dev, v.stream, out, 0, n)
 }
 
 // asFloats returns integers as the floats with the same bits, so that a float32 buffer can hold them.

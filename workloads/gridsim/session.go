@@ -17,8 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device computes one, the host enqueues the next.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -59,10 +58,8 @@ type session struct {
 	kept   []device.Buffer // pinned: states copied to the host
 	maps   device.Buffer   // maps of a frame on the device
 	slots  [depth]slot
-	stages []gpuprof.Stage
-	index  [stageCount]int // index of each stage in stages
-	graphs *loop.Graphs    // by the buffer that holds the state, each without and with a frame; nil before all are captured
-	phase  int             // turn of the buffer that holds the state
+	graphs *loop.Graphs // by the buffer that holds the state, each without and with a frame; nil before all are captured
+	phase  int          // turn of the buffer that holds the state
 	watch  watch
 	read   counts // last counters read by the knob stats
 }
@@ -330,29 +327,15 @@ func (s *session) receive(b block, words int64) ([]float32, error) {
 	return op.Receive(s.Dev, s.Compute, b.buf, b.at, int(words))
 }
 
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
-
 // Work implements workloads.Session: the cells of a step.
 func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
 
 // Cycle implements workloads.Session: steps repeat with the period of frames, too.
 func (s *session) Cycle() int {
-	a, b := s.Pace.Cycle(), 1
-	if s.k.Live > 0 && s.k.ViewWhen != whenEager {
-		b = s.k.Live
+	if s.k.Live == 0 || s.k.ViewWhen == whenEager {
+		return s.Pace.Cycle()
 	}
-	for x, y := a, b; ; x, y = y, x%y {
-		if y == 0 {
-			return a / x * b
-		}
-	}
+	return loop.Period(s.Pace.Cycle(), s.k.Live)
 }
 
 // Input implements workloads.Session.

@@ -30,7 +30,7 @@ const (
 // state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		c := s.newChecker(ctx)
 		c.slot, c.batch = k, k%s.batches

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device computes one step, the next step's input is copied.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -29,8 +28,6 @@ type session struct {
 	mem       op.Arena
 	net       *gru // of the first slot; the other slot may use its state in the opposite direction
 	slots     [depth]slot
-	stages    []gpuprof.Stage
-	index     [stageCount]int // index of each stage in stages
 	graphs    loop.Graphs
 
 	inputs  device.Buffer // pinned: the inputs of all batches, [batches,T,B,I]
@@ -246,15 +243,6 @@ func (s *session) restoreStart() error {
 	}
 	return nil
 }
-
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {

@@ -42,7 +42,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 
 // send copies a batch of inputs to the device, concurrently with the device's computation.
 func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
-	sp := p.Begin(s.index[stH2D], s.Copies)
+	sp := p.Begin(s.Span[stH2D], s.Copies)
 	n := sl.x.Len()
 	err := s.Copies.Copy(sl.x, 0, s.inputs, batch*n, n)
 	p.End(sp)
@@ -54,7 +54,7 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 
 // runDevice enqueues a step's device work, as launches or as a graph.
 func (s *session) runDevice(k int, p workloads.Probe) error {
-	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k}, s.stream, s.index[stGraph], p); replayed {
+	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k}, s.stream, s.Span[stGraph], p); replayed {
 		return err
 	}
 	return s.compute(k, p)
@@ -76,7 +76,7 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if g.part != nil && s.train.step.Skips(g.part) {
 			continue
 		}
-		sp := p.Begin(s.index[g.stage], s.stream)
+		sp := p.Begin(s.Span[g.stage], s.stream)
 		err := s.run(g)
 		if err == nil && g.stage == s.lastRead() && s.Items == 0 {
 			err = s.readPacked(sl)
@@ -118,7 +118,7 @@ func (s *session) readPacked(sl *slot) error {
 
 // receive copies the records to the host and releases the slot.
 func (s *session) receive(sl *slot, p workloads.Probe) error {
-	sp := p.Begin(s.index[stD2H], s.stream)
+	sp := p.Begin(s.Span[stD2H], s.stream)
 	err := s.stream.Copy(sl.out, 0, s.flow.record, 0, sl.out.Len())
 	p.End(sp)
 	if err != nil {
