@@ -83,6 +83,9 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 			}
 		}
 		p.End(sp)
+		if so.part == nil { // not a part of an optimizer step
+			continue
+		}
 		if err := s.train.step.Hear(so.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}

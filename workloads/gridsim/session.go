@@ -281,7 +281,7 @@ func (s *session) newMemory() (memory, error) {
 	case s.k.Allocator == allocPool:
 		return newPooled(s.Dev, s.below, int64(s.k.MaxSplit)<<20), nil
 	case s.k.Allocator == allocDriver:
-		return &direct{dev: s.Dev}, nil
+		return &direct{mem: op.Arena{Dev: s.Dev}}, nil
 	}
 	words, count := s.memoryNeed()
 	return newArena(s.Dev, words, count)
@@ -311,16 +311,7 @@ func (s *session) startFrom(first []float32) error {
 
 // send copies values to a block, and receive from a block. Both wait.
 func (s *session) send(b block, v []float32) error {
-	src, err := s.Dev.Alloc(4*len(v), device.Pageable)
-	if err != nil {
-		return err
-	}
-	copy(device.Floats(src), v)
-	err = s.Compute.Copy(b.buf, 4*b.at, src, 0, 4*len(v))
-	if err == nil {
-		err = s.Compute.Sync()
-	}
-	return errors.Join(err, src.Free())
+	return op.SendAt(s.Dev, s.Compute, b.buf, b.at, v)
 }
 
 func (s *session) receive(b block, words int64) ([]float32, error) {

@@ -136,10 +136,10 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the state value that decides whether later parts run, if p is a part that has one; it ignores a nil p. The
-// argument read waits for the value and returns it.
+// Hear reads the state value that decides whether later parts run, if the part has one. The argument read waits for it
+// and returns it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
-	if p == nil || p.reads == 0 {
+	if p.reads == 0 {
 		return nil
 	}
 	v, err := read(s.State(), p.reads)
@@ -213,29 +213,18 @@ func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
 // Save reads the parameters, gradients and moments from the device.
 func (s *Step) Save(stream device.Stream) (out Saved, err error) {
-	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
-	if err != nil {
-		return out, err
-	}
-	out.inverse = float64(inverse[0])
+	c := op.Checker{Mem: s.mem, Stream: stream}
+	out.inverse = c.Wide(s.adam.state, stateInverse, 1)[0]
 	for i, p := range s.params {
 		m, v, at, err := s.adam.Values(p.Name)
-		if err != nil {
-			return out, err
+		if c.Stops(err) {
+			break
 		}
-		for _, r := range []struct {
-			to *[][]float64
-			b  device.Buffer
-			at int
-		}{{&out.p, p.P, 0}, {&out.g, s.grads[i], 0}, {&out.m, m, at}, {&out.v, v, at}} {
-			got, err := op.Receive(s.mem.Dev, stream, r.b, r.at, len(p.Values))
-			if err != nil {
-				return out, err
-			}
-			*r.to = append(*r.to, op.As[float64](got))
-		}
+		n := len(p.Values)
+		out.p, out.g = append(out.p, c.Wide(p.P, 0, n)), append(out.g, c.Wide(s.grads[i], 0, n))
+		out.m, out.v = append(out.m, c.Wide(m, at, n)), append(out.v, c.Wide(v, at, n))
 	}
-	return out, nil
+	return out, c.Err
 }
 
 // SaveFor saves what a stage of clipping or the optimizer changes, if p is its first part. It ignores a nil p.
