@@ -47,23 +47,10 @@ type checker struct {
 	whole verdict // result of whole steps
 }
 
-// verdict sums ||out-ref||^2 and ||ref||^2 of a stage, and counts the compared values.
+// verdict is the error of a stage, with the number of compared rows out of all.
 type verdict struct {
-	diff, ref      float64
+	op.ErrorNorm
 	compared, rows int
-}
-
-// markDiffers records a difference in data that must be equal bit for bit.
-func (v *verdict) markDiffers() { v.diff = math.Inf(1) }
-
-func (v *verdict) relativeError() float64 {
-	if v.ref == 0 {
-		if v.diff == 0 {
-			return 0
-		}
-		return math.Inf(1)
-	}
-	return math.Sqrt(v.diff / v.ref)
 }
 
 func (c *checker) checkBatch(i int) error {
@@ -120,7 +107,7 @@ func (c *checker) compareFields(stage int, sl *slot, copied func(f int) ([]byte,
 			return err
 		}
 		if string(got) != string(sl.bytesOf(f)) {
-			v.markDiffers()
+			v.Diff = math.Inf(1)
 		}
 	}
 	v.compared, v.rows = v.compared+sl.rows[uSample], v.rows+sl.rows[uSample]
@@ -140,7 +127,7 @@ func (c *checker) checkConsumed(l *lane, sl *slot) error {
 		}
 		at += n
 		out, src, vec := floatsOf(got), sl.intField(f[1]), sl.floatField(f[2])
-		rows := pickRows(c.rng, n, referenceTerms/max(s.k.Consume, 1)/2)
+		rows := op.PickRows(c.rng, n, max(sampledRows, referenceTerms/max(s.k.Consume, 1)/2), 0, n-1)
 		v.compared, v.rows = v.compared+len(rows), v.rows+n
 		for _, e := range rows {
 			ref := 0.0
@@ -148,46 +135,15 @@ func (c *checker) checkConsumed(l *lane, sl *slot) error {
 				ref = consumeRef(species[from], vec[3*e:3*e+3], s.k.Consume, s.r.Cutoff)
 			}
 			d := float64(out[e]) - ref
-			v.diff += d * d
-			v.ref += ref * ref
+			v.Diff += d * d
+			v.Ref += ref * ref
 		}
 	}
 	return c.ctx.Err()
 }
 
-// pickRows returns all of n rows if budget allows, else at least sampledRows: the first, the last and random ones.
-func pickRows(rng *rand.Rand, n, budget int) []int {
-	if n <= max(budget, sampledRows) {
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
-		return all
-	}
-	rows := []int{0, n - 1}
-	for range max(budget, sampledRows) {
-		rows = append(rows, rng.IntN(n))
-	}
-	return rows
-}
-
 func (c *checker) read(b device.Buffer, at, n int) ([]byte, error) {
-	out := make([]byte, n)
-	if n == 0 {
-		return out, nil
-	}
-	tmp, err := c.s.dev.Alloc(n, device.Pageable)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.s.Compute.Copy(tmp, 0, b, at, n); err != nil {
-		return nil, err
-	}
-	if err := c.s.Compute.Sync(); err != nil {
-		return nil, err
-	}
-	copy(out, tmp.Bytes())
-	return out, tmp.Free()
+	return op.ReceiveBytes(c.s.dev, c.s.Compute, b, at, n)
 }
 
 func (c *checker) stageChecks() []gpuprof.Check {
@@ -200,10 +156,10 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		if st == stConsume {
 			tol = tolerance
 		}
-		out = append(out, loop.CheckOf(allStages()[st].Name, v.relativeError(), tol, v.compared, v.rows))
+		out = append(out, loop.CheckOf(allStages()[st].Name, v.Relative(), tol, v.compared, v.rows))
 	}
 	if v := c.whole; v.rows > 0 {
-		out = append(out, loop.WholeCheck(v.relativeError(), tolerance, v.compared, v.rows, "rows"))
+		out = append(out, loop.WholeCheck(v.Relative(), tolerance, v.compared, v.rows, "rows"))
 	}
 	return out
 }

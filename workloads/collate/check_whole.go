@@ -1,9 +1,10 @@
 package collate
 
 import (
-	"slices"
+	"math"
 
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -44,7 +45,7 @@ func (c *checker) checkWholeStep(i int, l *lane) error {
 	there := &slot{batch: batch{index: i, rows: l.from.rows, at: l.placed.at, mem: dev}}
 	parts, ok := partition(there, c.s.r)
 	if !ok {
-		v.markDiffers()
+		v.Diff = math.Inf(1)
 		v.rows++
 		return nil
 	}
@@ -52,12 +53,7 @@ func (c *checker) checkWholeStep(i int, l *lane) error {
 	for _, p := range parts {
 		rows += p.n[uAtom] + p.n[uProbe]
 	}
-	chosen := []int{0, rows - 1}
-	for range wholeRows - len(chosen) {
-		chosen = append(chosen, c.rng.IntN(rows))
-	}
-	slices.Sort(chosen)
-	chosen = slices.Compact(chosen)
+	chosen := op.PickRows(c.rng, rows, wholeRows-2, 0, rows-1)
 	v.compared, v.rows = v.compared+len(chosen), v.rows+rows
 	return c.sampleRows(there, parts, chosen, v, func(p *part, r int, crystal *structure.Crystal) {
 		probe, index, lo, _ := p.rowAt(there, r)
@@ -69,8 +65,8 @@ func (c *checker) checkWholeStep(i int, l *lane) error {
 		for k, src := range want.Src {
 			ref := consumeRef(speciesCode(crystal.Species[src]), want.Vec[3*k:3*k+3], c.s.k.Consume, c.s.r.Cutoff)
 			d := float64(floatsOf(out)[at+k]) - ref
-			v.diff += d * d
-			v.ref += ref * ref
+			v.Diff += d * d
+			v.Ref += ref * ref
 		}
 	})
 }

@@ -1,8 +1,10 @@
 package collate
 
 import (
+	"math"
 	"slices"
 
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -15,7 +17,7 @@ func (c *checker) checkAssembly(sl *slot) error {
 	collate.compared, collate.rows = collate.compared+sl.rows[uSample], collate.rows+sl.rows[uSample]
 	parts, ok := partition(sl, s.r)
 	if !ok {
-		collate.markDiffers()
+		collate.Diff = math.Inf(1)
 		return nil
 	}
 	rows := 0
@@ -35,9 +37,7 @@ func (c *checker) checkAssembly(sl *slot) error {
 		at += p.n[uAtom] + p.n[uProbe]
 	}
 	images := max(1, len(s.first.crystal.Positions)*100)
-	chosen := append(pickRows(c.rng, rows, referenceDistances/images), longest)
-	slices.Sort(chosen)
-	chosen = slices.Compact(chosen)
+	chosen := op.PickRows(c.rng, rows, max(sampledRows, referenceDistances/images), 0, rows-1, longest)
 	c.errs[stSample].compared += len(chosen)
 	c.errs[stSample].rows += rows
 	return c.sampleRows(sl, parts, chosen, &c.errs[stSample], nil)
@@ -159,13 +159,13 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 			}
 		}
 		if !p.checkPositions(sl, c.s.r, crystal) {
-			v.markDiffers()
+			v.Diff = math.Inf(1)
 			continue
 		}
 		for _, r := range own {
 			switch ok := p.checkNeighbours(sl, r, crystal, c.s.r.Cutoff); {
 			case !ok:
-				v.markDiffers()
+				v.Diff = math.Inf(1)
 			case and != nil:
 				and(p, r, crystal)
 			}

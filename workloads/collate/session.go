@@ -15,8 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
-// depth is the number of batches in flight to and on the device.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated.
 type session struct {
@@ -35,7 +34,6 @@ type session struct {
 	maker   *maker  // the caller's maker, without workers
 	own     []*slot // the caller's slots, without workers
 	consume device.Func
-	stages  []gpuprof.Stage
 	watch   watch
 	hook    func(int) // for tests, see maker
 }
@@ -300,15 +298,6 @@ func (s *session) Pause() (lead int, err error) {
 	}
 	return s.pool.ahead, errors.Join(s.pool.settle(), s.quiesce())
 }
-
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.r.Batch), "samples" }

@@ -52,7 +52,7 @@ func (s *session) describeStages() {
 		cost.Launches = 1
 		all[stConsume].Parts = append(all[stConsume].Parts, gpuprof.Part{Kernel: consumeKernel.Name, Cost: cost})
 	}
-	s.stages, s.SyncAt, s.SlotAt = all, stSync, stBackpressure
+	s.Describe(all)
 }
 
 // Step implements workloads.Session: it passes one batch from its maker to the device.

@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -75,7 +76,9 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 		return err
 	}
 	sl := &s.slots[0]
-	t.edges = s.batches.collate(&sl.host, 0)
+	if !op.Counts(s.dev) {
+		t.edges = s.batches.collate(&sl.host, 0)
+	}
 	if err := s.send(sl, t.edges, loop.Silent{}); err != nil {
 		return err
 	}
@@ -120,26 +123,17 @@ func (s *session) tuneLayer(ctx context.Context, i int) error {
 
 // chooseFastest sets *what to the one of values whose operation, bound by bind, takes the least time.
 func chooseFastest[T any](ctx context.Context, s *session, values []T, what *T, bind func() (*op.Bound, error)) error {
-	best, least := values[0], int64(math.MaxInt64)
-	for _, v := range values {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	best, err := loop.Fastest(ctx, values, func(v T) (int64, error) {
 		*what = v
 		b, err := bind()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		ns, err := s.tuned.shortestTime(s, b)
-		if e := b.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			return err
-		}
-		if ns < least {
-			best, least = v, ns
-		}
+		return ns, cmp.Or(err, b.Close())
+	})
+	if err != nil {
+		return err
 	}
 	if len(values) > 1 {
 		s.tuned.tried += len(values)

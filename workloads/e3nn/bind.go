@@ -46,6 +46,21 @@ func allStages() []gpuprof.Stage {
 }
 
 func (s *session) bindSlots(ctx context.Context) error {
+	if err := s.bindOperations(ctx); err != nil {
+		return err
+	}
+	if err := s.rebindSlots(); err != nil {
+		return err
+	}
+	s.describeStages()
+	if s.k.Graph {
+		return s.captureGraphs(ctx)
+	}
+	return nil
+}
+
+// bindOperations binds the operations of a step in the first slot.
+func (s *session) bindOperations(ctx context.Context) error {
 	first := s.slots[0].dev
 	var shared []*op.Bound
 	if s.goesBack() { // in a forward pass the MLP computes the radial functions itself
@@ -71,16 +86,7 @@ func (s *session) bindSlots(ctx context.Context) error {
 		}
 	}
 	if s.goesBack() {
-		if err := s.bindBack(); err != nil {
-			return err
-		}
-	}
-	if err := s.rebindSlots(); err != nil {
-		return err
-	}
-	s.describeStages()
-	if s.k.Graph {
-		return s.captureGraphs(ctx)
+		return s.bindBack()
 	}
 	return nil
 }
@@ -248,13 +254,7 @@ func (s *session) describeStages() {
 	in, out = in*int64(micros), out*int64(micros)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = micros, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = micros, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
-	for i, st := range all {
-		if st.MaxSpans > 0 {
-			s.index[i] = len(s.stages)
-			s.stages = append(s.stages, st)
-		}
-	}
-	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
+	s.Describe(all)
 }
 
 func (s *session) setEdges(slot, e int) {

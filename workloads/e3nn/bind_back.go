@@ -168,38 +168,6 @@ func (s *session) productGrad(i int) op.TensorProductGrad {
 	return op.TensorProductGrad{Product: s.products[i], AddY: !s.isFirstBack(i)}
 }
 
-// productWays returns how many times the backward pass binds the gradient of a layer's tensor product.
-func (s *session) productWays() int64 {
-	if s.computesForces() {
-		return 1
-	}
-	return int64(len(s.gradientVariants()))
-}
-
 func (s *session) mlpGrad(i int) op.MLPGrad {
 	return op.MLPGrad{MLP: s.mlps[i], Add: !s.isFirstBack(i)}
-}
-
-// backScratch returns the memory that the backward pass needs in addition to requests, for e edges: the parameters' in
-// words, the operations' scratch memory in bytes.
-func (s *session) backScratch(e int64) (words, scratch int64) {
-	atoms := len(s.in.crystal.Positions)
-	scratch = op.Sum{N: s.rows}.Scratch()
-	for i, l := range s.model.Layers {
-		words += int64(l.readout().Count)
-		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.computesForces(), !s.computesForces(), s.dev.Info().Kind)
-		if s.k.Recompute == recomputeWeights {
-			scratch += s.mlps[i].WeightsScratch(int(e))
-		}
-		if s.computesForces() {
-			scratch += s.mlpGrad(i).Scratch(int(e))
-		} else {
-			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
-		}
-	}
-	if s.k.Trains() {
-		words += s.trainWords()
-	}
-	return words, scratch
 }

@@ -34,14 +34,14 @@ var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF
 // checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		if s.k.Trains() { // every slot starts from the parameters of the reference
 			if err := s.train.step.Checked(s.Compute); err != nil {
 				return nil, err
 			}
 		}
-		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]op.ErrorNorm, stageCount)}
+		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), Checker: op.Checker{Mem: &s.mem, Stream: s.Compute, Errs: make([]op.ErrorNorm, stageCount)}}
 		err := c.run(rng, k == 0 && whole)
 		return c.stageChecks(), err
 	})
@@ -59,6 +59,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 // checker runs one batch on the device stage by stage. It fills each output with NaN before, and compares sampled rows
 // after.
 type checker struct {
+	op.Checker
 	s     *session
 	ctx   context.Context
 	slot  int
@@ -67,7 +68,6 @@ type checker struct {
 	rows  []int
 	edges int
 	refs  []rowReference // reference of each checked row
-	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
 	p     wide
 	// before holds, for each checked row, the gradients of its edges before a stage that adds to them.
@@ -96,9 +96,9 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	}
 	c.edges = s.batches.collate(&sl.host, c.batch)
 	rowptr := device.Ints(sl.host.rowptr)
-	c.rows = pickRows(rng, rowptr, whole)
-	if err := c.collateAndCopy(sl); err != nil {
-		return err
+	c.rows = c.pickRows(rng, rowptr, whole)
+	if c.collateAndCopy(sl); c.Err != nil {
+		return c.Err
 	}
 	if err := c.computeReference(sl); err != nil {
 		return err
@@ -111,14 +111,14 @@ func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 		if !s.plan[i].appliesTo(c.micro) {
 			continue
 		}
-		if err := c.checkStage(&s.plan[i]); err != nil {
-			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
+		if c.checkStage(&s.plan[i]); c.Err != nil {
+			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, c.Err)
 		}
 	}
-	if err := c.copyBack(sl); err != nil || !s.k.Graph {
-		return err
+	if c.copyBack(sl); s.k.Graph {
+		c.checkGraph()
 	}
-	return c.checkGraph()
+	return c.Err
 }
 
 // poisonAll fills every output of a step with NaN.
@@ -136,20 +136,12 @@ func (c *checker) poisonAll() error {
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
 	}
-	for _, b := range []device.Buffer{s.slots[c.slot].out, s.slots[c.slot].energy} {
-		if b == nil {
-			continue
-		}
-		out := device.Floats(b)
-		for i := range out {
-			out[i] = float32(math.NaN())
-		}
-	}
+	op.SpoilHost(s.slots[c.slot].out, s.slots[c.slot].energy)
 	return s.Compute.Sync()
 }
 
 // collateAndCopy compares the neighbour lists with a brute-force search, and the device's copy with the host's bytes.
-func (c *checker) collateAndCopy(sl *slot) error {
+func (c *checker) collateAndCopy(sl *slot) {
 	s := c.s
 	rowptr, src, vec := device.Ints(sl.host.rowptr), device.Ints(sl.host.src), device.Floats(sl.host.vec)
 	points := s.in.batches[c.batch]
@@ -158,16 +150,13 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		lo, hi := int(rowptr[r]), int(rowptr[r+1])
 		n := hi - lo // a prefix may cut the row
 		if n > len(want.Src) || s.in.prefix == 0 && n != len(want.Src) || !slices.Equal(src[lo:hi], want.Src[:n]) {
-			c.errs[stCollate].Diff, c.errs[stCollate].Used = math.Inf(1), true
+			c.Errs[stCollate].Diff, c.Errs[stCollate].Used = math.Inf(1), true
 			continue
 		}
-		c.errs[stCollate].Add(vec[3*lo:3*hi], op.As[float64](want.Vec[:3*n]))
+		c.Errs[stCollate].Add(vec[3*lo:3*hi], op.As[float64](want.Vec[:3*n]))
 	}
-	if err := s.send(sl, c.edges, loop.Silent{}); err != nil {
-		return err
-	}
-	if err := s.Compute.Sync(); err != nil {
-		return err
+	if c.Stops(s.send(sl, c.edges, loop.Silent{})) || c.Stops(s.Compute.Sync()) {
+		return
 	}
 	if s.goesBack() {
 		c.checkBySource(sl)
@@ -181,64 +170,49 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		all = append(all, copied{sl.host.colptr, sl.dev.colptr, sl.host.colptr.Len() / 4}, copied{sl.host.perm, sl.dev.perm, c.edges})
 	}
 	for _, copied := range all {
-		got, err := c.read(copied.dev, 0, copied.n)
-		if err != nil {
-			return err
-		}
+		got := c.Read(copied.dev, 0, copied.n)
 		// Compare the bits, because an index may have the bits of a NaN.
-		c.errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
+		c.Errs[stH2D].Same(got, device.Floats(copied.host)[:copied.n])
 	}
-	return nil
 }
 
-func (c *checker) checkStage(so *stageOps) error {
+func (c *checker) checkStage(so *stageOps) {
 	s := c.s
-	if err := c.takeSnapshot(so); err != nil {
-		return err
-	}
+	c.takeSnapshot(so)
 	for _, b := range so.ops[c.slot] {
-		if err := b.Enqueue(s.Compute); err != nil {
-			return err
+		if c.Stops(b.Enqueue(s.Compute)) {
+			return
 		}
 	}
-	if err := s.Compute.Sync(); err != nil {
-		return err
-	}
-	if err := c.ctx.Err(); err != nil {
-		return err
+	if c.Stops(s.Compute.Sync()) || c.Stops(c.ctx.Err()) {
+		return
 	}
 	rowptr := device.Ints(s.slots[c.slot].host.rowptr)
 	for i, r := range c.rows {
 		ref := &c.refs[i]
 		lo := int(rowptr[r])
-		var err error
 		switch so.stage {
 		case stSph:
 			w := (s.model.LMax + 1) * (s.model.LMax + 1)
-			err = c.compareBuffer(stSph, s.harmonics, lo*w, ref.y)
+			c.Compare(stSph, s.harmonics, lo*w, ref.y)
 		case stRadial:
-			err = c.checkRadial(so.layer, lo, &ref.layers[so.layer])
+			c.checkRadial(so.layer, lo, &ref.layers[so.layer])
 		case stProduct:
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
-				err = c.compareBuffer(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
+				c.Compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
 			} else {
-				err = c.compareBuffer(stProduct, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+				c.Compare(stProduct, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 			}
 		case stScatter:
-			err = c.compareBuffer(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+			c.Compare(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 		case stLinearGate:
-			err = c.compareBuffer(stLinearGate, s.outputOf(c.slot, so.layer), r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
+			c.Compare(stLinearGate, s.outputOf(c.slot, so.layer), r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
 		default:
-			err = c.rowBack(so, i)
-		}
-		if err != nil {
-			return err
+			c.rowBack(so, i)
 		}
 	}
-	if err := c.checkBack(so); err != nil {
-		return err
-	}
-	return c.poisonShared(so)
+	c.checkBack(so)
+	c.Stops(c.poisonShared(so))
 }
 
 // poisonShared fills with NaN the buffers that the next layer overwrites, so that the check finds a write that is
@@ -260,50 +234,39 @@ func (c *checker) poisonShared(so *stageOps) error {
 }
 
 // checkRadial compares the weights that the MLP computes for a row's edges, of which the first is edge lo.
-func (c *checker) checkRadial(layer, lo int, ref *layerReference) error {
-	return c.compareBuffer(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
+func (c *checker) checkRadial(layer, lo int, ref *layerReference) {
+	c.Compare(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
 // copyBack checks that the result arrives on the host bit for bit.
-func (c *checker) copyBack(sl *slot) error {
-	if err := c.s.receive(sl, loop.Silent{}); err != nil {
-		return err
-	}
-	if err := c.s.Results.Sync(); err != nil {
-		return err
+func (c *checker) copyBack(sl *slot) {
+	if c.Stops(c.s.receive(sl, loop.Silent{})) || c.Stops(c.s.Results.Sync()) {
+		return
 	}
 	got := device.Floats(sl.out)
-	dev, err := c.read(sl.result, 0, len(got))
-	if err != nil {
-		return err
+	c.Errs[stD2H].Same(c.Read(sl.result, 0, len(got)), got)
+	if sl.energy != nil {
+		c.Errs[stD2H].Same(c.Read(c.s.back.energy, 0, 1), device.Floats(sl.energy))
 	}
-	c.errs[stD2H].Same(dev, got)
-	if sl.energy == nil {
-		return nil
-	}
-	energy, err := c.read(c.s.back.energy, 0, 1)
-	c.errs[stD2H].Same(energy, device.Floats(sl.energy))
-	return err
 }
 
-// compareBuffer compares len(ref) elements of a device buffer, from element at on, with ref and adds the errors to the
-// stage.
-func (c *checker) compareBuffer(stage int, b device.Buffer, at int, ref []float64) error {
-	got, err := c.read(b, at, len(ref))
-	if err != nil {
-		return err
+// pickRows returns all rows, or sampledRows random ones, the first, the last and the longest.
+func (c *checker) pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
+	n, longest := len(rowptr)-1, 0
+	for r := range n {
+		if rowptr[r+1]-rowptr[r] > rowptr[longest+1]-rowptr[longest] {
+			longest = r
+		}
 	}
-	c.errs[stage].Add(got, ref)
-	return nil
-}
-
-func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
-	return c.s.mem.Receive(c.s.Compute, b, at, n)
+	if whole {
+		return op.PickRows(rng, n, n)
+	}
+	return op.PickRows(rng, n, sampledRows, 0, n-1, longest)
 }
 
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
-	for st, e := range c.errs {
+	for st, e := range c.Errs {
 		if !e.Used {
 			continue
 		}

@@ -1,7 +1,6 @@
 package e3nn
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -14,54 +13,30 @@ const mostReference = 1 << 28
 
 // snapshotTraining saves what a stage changes: the gradients that it adds to, or the arrays of clipping and the
 // optimizer.
-func (c *checker) snapshotTraining(so *stageOps) (err error) {
+func (c *checker) snapshotTraining(so *stageOps) {
 	c.added = nil
 	if so.adds {
 		g := c.s.train.grads[so.layer]
 		c.added = map[device.Buffer][]float64{}
 		for _, b := range []device.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
-			if c.added[b], err = c.readWide(b, 0, b.Len()/4); err != nil {
-				return err
-			}
+			c.added[b] = c.Wide(b, 0, b.Len()/4)
 		}
 	}
-	if so.part != nil && so.part.First {
-		c.saved, err = c.s.train.step.Save(c.s.Compute)
-	}
-	return err
-}
-
-func (c *checker) checkOptimized(so *stageOps) error {
-	if !so.part.Last {
-		return nil
-	}
-	stage := so.stage
-	now, err := c.s.train.step.Save(c.s.Compute)
-	if err != nil {
-		return err
-	}
-	if stage == stClip {
-		c.s.train.step.Clipped(c.saved, now, &c.errs[stage])
-		return nil
-	}
-	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
+	c.Stops(c.s.train.step.SaveFor(so.part, c.s.Compute, &c.saved))
 }
 
 func (c *checker) targetOf(row int) float64 {
 	return float64(c.s.params.target[c.micro*c.s.rows+row])
 }
 
-func (c *checker) checkResidual(row int) error {
-	rho, err := c.readWide(c.s.back.rho, row, 1)
-	if err != nil {
-		return err
-	}
+func (c *checker) checkResidual(row int) {
+	rho := c.Wide(c.s.back.rho, row, 1)
 	scale, err := c.s.train.step.Scale(c.s.Compute)
-	if err != nil {
-		return err
+	if c.Stops(err) {
+		return
 	}
 	off := rho[0] - c.targetOf(row)
-	return c.compareBuffer(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
+	c.Compare(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
 }
 
 // sumWith returns g, the reference for the gradient in buffer b. If the checked stage adds to b, sumWith first adds to
@@ -75,36 +50,30 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 
 // hiddenBack compares the gradient by a row's hidden layers before activation with two references: from the stage's
 // inputs, and from the batch and parameters alone.
-func (c *checker) hiddenBack(layer, i int, basis, dw []float64) error {
+func (c *checker) hiddenBack(layer, i int, basis, dw []float64) {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
 	da := make([]float64, n*mlpHidden)
 	for e := range n {
-		if err := op.RefHiddenGrad(s.mlps[layer], basis[e*basisSize:(e+1)*basisSize], c.p.w1[layer], c.p.w2[layer], dw[e*nw:(e+1)*nw], da[e*mlpHidden:(e+1)*mlpHidden]); err != nil {
-			return err
+		if c.Stops(op.RefHiddenGrad(s.mlps[layer], basis[e*basisSize:(e+1)*basisSize], c.p.w1[layer], c.p.w2[layer], dw[e*nw:(e+1)*nw], da[e*mlpHidden:(e+1)*mlpHidden])) {
+			return
 		}
 	}
-	if err := c.compareBuffer(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da); err != nil {
-		return err
-	}
+	c.Compare(stRadialBack, s.back.of[layer].da, lo*mlpHidden, da)
 	scale, err := s.train.step.Scale(s.Compute)
-	if err != nil {
-		return err
+	if c.Stops(err) {
+		return
 	}
-	got, err := c.read(s.back.of[layer].da, lo*mlpHidden, n*mlpHidden)
-	if err != nil {
-		return err
-	}
+	got := c.Read(s.back.of[layer].da, lo*mlpHidden, n*mlpHidden)
 	clear(da)
 	addScaled(da, c.refs[i].layers[layer].da, scale*(c.refs[i].rho-c.targetOf(c.rows[i]))/float64(s.rows))
 	c.laws[lawChain].Add(got, da)
-	return nil
 }
 
 // checkFeatures compares the gradients by the atoms' features, each a sum over the edges from one atom. It compares all
 // atoms if that is quick, else only the atom with the fewest edges. An identity covers all atoms: the product is linear
 // in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
-func (c *checker) checkFeatures(so *stageOps) error {
+func (c *checker) checkFeatures(so *stageOps) {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
 	in, nw, own := l.In.Dim(), l.TP.WeightNumel(), c.s.back.of[layer]
@@ -121,31 +90,20 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	want := make([]float64, len(c.p.x[layer]))
 	sums := [2]float64{}
 	for e := range c.edges {
-		if err := c.ctx.Err(); err != nil {
-			return err
+		if c.Stops(c.ctx.Err()) {
+			return
 		}
-		w, err := c.readWide(s.work[layer].w, e*nw, nw)
-		if err != nil {
-			return err
-		}
-		dw, err := c.readWide(own.dw, e*nw, nw)
-		if err != nil {
-			return err
-		}
+		w := c.Wide(s.work[layer].w, e*nw, nw)
+		dw := c.Wide(own.dw, e*nw, nw)
 		sums[0] += dotProduct(w, dw)
 		node := int(src[e])
 		if only >= 0 && node != only {
 			continue
 		}
-		if err := c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in]); err != nil {
-			return err
-		}
+		c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in])
 	}
 	b := s.train.grads[layer].x
-	got, err := c.readWide(b, 0, len(want))
-	if err != nil {
-		return err
-	}
+	got := c.Wide(b, 0, len(want))
 	for i, v := range c.added[b] {
 		got[i] -= v
 	}
@@ -158,29 +116,21 @@ func (c *checker) checkFeatures(so *stageOps) error {
 	if only >= 0 {
 		got, want = got[only*in:(only+1)*in], want[only*in:(only+1)*in]
 	}
-	c.errs[so.stage].Add(op.As[float32](got), want)
-	return nil
+	c.Errs[so.stage].Add(op.As[float32](got), want)
 }
 
 // featuresOf adds to the argument to, a gradient by features, the contribution of edge e, which ends in the given row
 // and has the path weights w.
-func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
+func (c *checker) featuresOf(layer, e, row int, w, to []float64) {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
-	y, err := c.readWide(s.harmonics, e*sh, sh)
-	if err != nil {
-		return err
-	}
-	dmid, err := c.readWide(s.back.of[layer].dmid, row*mid, mid)
-	if err != nil {
-		return err
-	}
+	y := c.Wide(s.harmonics, e*sh, sh)
+	dmid := c.Wide(s.back.of[layer].dmid, row*mid, mid)
 	dx := make([]float64, len(to))
-	if err := op.RefTensorProductGrad(s.products[layer], make([]float64, len(to)), y, w, dmid, dx, make([]float64, sh), make([]float64, len(w))); err != nil {
-		return err
+	if c.Stops(op.RefTensorProductGrad(s.products[layer], make([]float64, len(to)), y, w, dmid, dx, make([]float64, sh), make([]float64, len(w)))) {
+		return
 	}
 	add(to, dx)
-	return nil
 }
 
 func dotProduct(a, b []float64) float64 {
@@ -193,7 +143,7 @@ func dotProduct(a, b []float64) float64 {
 
 // weightGrads compares the gradients by weights, which are sums over edges or rows: w1, the linear layer and the
 // readout, and as many rows of w2 as mostReference allows.
-func (c *checker) weightGrads(layer int) error {
+func (c *checker) weightGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()
 	rows := int(min(int64(mlpHidden), max(1, mostReference/(int64(c.edges)*int64(nw)))))
@@ -201,67 +151,38 @@ func (c *checker) weightGrads(layer int) error {
 	s1, s2 := 1/math.Sqrt(basisSize), 1/math.Sqrt(mlpHidden)
 	own := s.back.of[layer]
 	for e := range c.edges {
-		if err := c.ctx.Err(); err != nil {
-			return err
+		if c.Stops(c.ctx.Err()) {
+			return
 		}
-		if err := c.addOuter(w1, s.basis, own.da, e, basisSize, basisSize, mlpHidden, s1); err != nil {
-			return err
-		}
-		if err := c.addOuter(w2, s.work[layer].h, own.dw, e, mlpHidden, rows, nw, s2); err != nil {
-			return err
-		}
+		c.addOuter(w1, s.basis, own.da, e, basisSize, basisSize, mlpHidden, s1)
+		c.addOuter(w2, s.work[layer].h, own.dw, e, mlpHidden, rows, nw, s2)
 	}
-	if err := c.compareBuffer(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
-		return err
-	}
-	if err := c.compareBuffer(stGrads, g.w2, 0, c.sumWith(g.w2, w2)); err != nil {
-		return err
-	}
-	return c.rowGrads(layer)
+	c.Compare(stGrads, g.w1, 0, c.sumWith(g.w1, w1))
+	c.Compare(stGrads, g.w2, 0, c.sumWith(g.w2, w2))
+	c.rowGrads(layer)
 }
 
 // addOuter adds k a_u b_v, for row e of a [.,m] and b [.,n], to a sum [u,n]. It takes the first u values of a and all
 // of b.
-func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) error {
-	left, err := c.readWide(a, e*m, u)
-	if err != nil {
-		return err
-	}
-	right, err := c.readWide(b, e*n, n)
-	if err != nil {
-		return err
-	}
+func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) {
+	left := c.Wide(a, e*m, u)
+	right := c.Wide(b, e*n, n)
 	for i, x := range left {
 		addScaled(to[i*n:(i+1)*n], right, k*x)
 	}
-	return nil
 }
 
-func (c *checker) rowGrads(layer int) error {
+func (c *checker) rowGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)
 	for r := range s.rows {
-		mid, err := c.readWide(s.work[layer].mid, r*l.TP.Out.Dim(), l.TP.Out.Dim())
-		if err != nil {
-			return fmt.Errorf("row %d: %w", r, err)
-		}
-		dpre, err := c.readWide(s.back.of[layer].dpre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
-		if err != nil {
-			return fmt.Errorf("row %d: %w", r, err)
-		}
+		mid := c.Wide(s.work[layer].mid, r*l.TP.Out.Dim(), l.TP.Out.Dim())
+		dpre := c.Wide(s.back.of[layer].dpre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
 		op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
-		drho, err := c.readWide(s.back.drho, r, 1)
-		if err != nil {
-			return fmt.Errorf("row %d: %w", r, err)
-		}
-		out, err := c.readWide(s.layers[layer].out, r*l.Out.Dim(), l.Out.Dim())
-		if err != nil {
-			return fmt.Errorf("row %d: %w", r, err)
-		}
+		drho := c.Wide(s.back.drho, r, 1)
+		out := c.Wide(s.layers[layer].out, r*l.Out.Dim(), l.Out.Dim())
 		addScaled(readout, out[l.readout().First:][:len(readout)], drho[0])
 	}
-	if err := c.compareBuffer(stGrads, g.mix, 0, c.sumWith(g.mix, mix)); err != nil {
-		return err
-	}
-	return c.compareBuffer(stGrads, g.readout, 0, c.sumWith(g.readout, readout))
+	c.Compare(stGrads, g.mix, 0, c.sumWith(g.mix, mix))
+	c.Compare(stGrads, g.readout, 0, c.sumWith(g.readout, readout))
 }

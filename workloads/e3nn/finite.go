@@ -1,6 +1,8 @@
 package e3nn
 
 import (
+	"cmp"
+
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -65,12 +67,15 @@ type written struct {
 }
 
 func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
+	c := op.Checker{Mem: &s.mem, Stream: s.Compute}
 	for _, w := range s.writes(so, edges) {
-		if ok, err := s.finiteIn(w.n, w.of...); err != nil || !ok {
-			return ok, err
+		for _, b := range w.of {
+			if !optim.Finite(c.Read(b, 0, cmp.Or(w.n, b.Len()/4))...) {
+				return false, nil
+			}
 		}
 	}
-	return true, nil
+	return true, c.Err
 }
 
 func (s *session) writes(so *stageOps, edges int) []written {
@@ -98,22 +103,4 @@ func (s *session) writes(so *stageOps, edges int) []written {
 		params = append(params, whole(s.train.step.Grad(i), param.P))
 	}
 	return params
-}
-
-// finiteIn reports whether the first n values of each buffer are finite, or all values if n is 0.
-func (s *session) finiteIn(n int, list ...device.Buffer) (bool, error) {
-	for _, b := range list {
-		many := n
-		if many == 0 {
-			many = b.Len() / 4
-		}
-		v, err := op.Receive(s.dev, s.Compute, b, 0, many)
-		if err != nil {
-			return false, err
-		}
-		if !optim.Finite(v...) {
-			return false, nil
-		}
-	}
-	return true, nil
 }

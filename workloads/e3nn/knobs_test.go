@@ -30,7 +30,7 @@ func run(t *testing.T, s *session, n int) {
 // read copies n elements of a device buffer.
 func read(t *testing.T, s *session, b device.Buffer, n int) []float32 {
 	t.Helper()
-	v, err := (&checker{s: s}).read(b, 0, n)
+	v, err := s.mem.Receive(s.Compute, b, 0, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,11 +340,16 @@ func TestNeedIsEnough(t *testing.T) {
 		"pass=forces", "pass=forces,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
 		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
-		need := s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
-		if peak := s.dev.Memory().Peak; peak > need+1<<12 || peak < need/2 {
-			t.Errorf("%s: %d bytes at most, %d were foreseen", set, peak, need)
+		need, err := s.countMemory(t.Context(), int64(s.edges))
+		if use := inUse(s); err != nil || need < use || need > use+use/8 {
+			t.Errorf("%s: %d bytes are in use, %d were foreseen, %v", set, use, need, err)
 		}
 	}
+}
+
+// inUse returns the bytes of a session on the host, device memory and host memory.
+func inUse(s *session) int64 {
+	return s.dev.Memory().InUse + s.dev.(interface{ HostMemory() device.Memory }).HostMemory().InUse
 }
 
 func noAllocations(t *testing.T, s *session) {

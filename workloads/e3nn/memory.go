@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"runtime"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -24,52 +24,32 @@ func (s *session) batchRotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// memoryNeed returns the number of bytes that a session with batches of e edges allocates, computed before any
-// allocation. The argument row is the largest number of edges of a row.
-func (s *session) memoryNeed(e, row int64) int64 {
-	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
-	words := 2 * depth * (5*(e+row) + rows + 1)
-	for _, r := range s.requests(e) {
-		words += r.words
-	}
-	var scratch int64
-	for i, l := range s.model.Layers {
-		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(s.columns(i)) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
-		scratch += s.mlpScratch(i, e) + s.productScratch(i, e) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
-	}
-	words += depth * s.resultWords()
-	if s.overlapsResults() {
-		words += (depth - 1) * s.resultWords()
-	}
-	if s.goesBack() {
-		words += 2 * depth * (e + atoms + 2) // edges by source
-		if !s.k.Trains() {
-			words += depth // the energy
+// countMemory returns the bytes that a session with batches of up to e edges needs, without allocating them. Batches and
+// the memory of graphs are not in it.
+func (s *session) countMemory(ctx context.Context, e int64) (int64, error) {
+	return op.Need(s.dev, func(d device.Device) error {
+		c := &session{
+			dev: d, k: s.k, seed: s.seed, model: s.model, in: s.in, layout: s.layout, rows: s.rows, edges: int(e),
+			Pace: s.Pace, mem: op.Arena{Dev: d}, mlps: slices.Clone(s.mlps), products: slices.Clone(s.products),
 		}
-		more, least := s.backScratch(e)
-		words, scratch = words+more, scratch+least
-	}
-	return 4*words + scratch
+		if err := c.allocate(); err != nil {
+			return err
+		}
+		return c.bindOperations(ctx)
+	})
 }
 
-func (s *session) mlpScratch(i int, e int64) int64 {
-	if s.goesBack() {
-		return s.mlps[i].KeptScratch(int(e))
+// checkMemory refuses a session that needs more than the device has left, times the argument slack.
+func (s *session) checkMemory(ctx context.Context, e, slack int64) error {
+	need, err := s.countMemory(ctx, e)
+	if left := s.dev.Memory().Available; need > slack*left {
+		return s.tooLarge(e, need, left)
 	}
-	return s.radialOf(i).Scratch(int(e))
-}
-
-// productScratch returns the largest scratch memory that one of the candidates for a layer's tensor product needs.
-func (s *session) productScratch(i int, e int64) int64 {
-	var most int64
-	for _, c := range s.candidates(i) {
-		most = max(most, c.Scratch(len(s.in.crystal.Positions), s.rows, int(e)))
-	}
-	return most
+	return err
 }
 
 // tooLarge returns the error for a session that needs more than the memory left on the device. The fix names the knobs
-// that decide the size.
+// that decide the size. Where a step that large cannot be bound, need is a lower bound.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.k.Impl == op.ImplUnfused {
@@ -77,10 +57,11 @@ func (s *session) tooLarge(e, need, left int64) error {
 	} else if s.goesBack() && s.k.Recompute != recomputeAll {
 		leaner = ", or recompute=all, which keeps nothing for the way back"
 	}
-	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%d need %s, and the device has %s left", s.rows, e, s.k.Mul, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
+	return device.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%d need at least %s, and the device has %s left", s.rows, e, s.k.Mul, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
 
-func (s *session) allocate(ctx context.Context) error {
+// allocate allocates all memory except what operations own.
+func (s *session) allocate() error {
 	if err := s.Open(s.dev); err != nil {
 		return err
 	}
@@ -99,11 +80,7 @@ func (s *session) allocate(ctx context.Context) error {
 		}
 	}
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
-	if s.mem.Err != nil {
-		return s.mem.Err
-	}
-	s.batches = newCollator(s.in, collators(s.in, s.dev.Info().Kind, runtime.GOMAXPROCS(0)))
-	return s.bindSlots(ctx)
+	return s.mem.Err
 }
 
 func (sl *slot) allocate(s *session) error {
@@ -150,6 +127,9 @@ func (s *session) uploadParams() {
 	normal := func(n int) []float32 {
 		v := make([]float32, n)
 		for i := range v {
+			if op.Counts(s.dev) {
+				break
+			}
 			v[i] = float32(rng.NormFloat64())
 		}
 		return v

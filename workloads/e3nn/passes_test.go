@@ -80,7 +80,11 @@ func TestRecomputeFreesWhatItSays(t *testing.T) {
 	need := map[string]int64{}
 	for _, again := range []string{"off", "weights", "all"} {
 		s := openSession(t, "deepaw", "batch=4", "mul=40", "edges=60", "pass=forces", "recompute="+again)
-		use[again], need[again] = s.dev.Memory().InUse, s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
+		use[again] = s.dev.Memory().InUse
+		var err error
+		if need[again], err = s.countMemory(t.Context(), int64(s.edges)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, again := range []string{"weights", "all"} {
 		if got, want := use["off"]-use[again], need["off"]-need[again]; got != want || got <= 0 {

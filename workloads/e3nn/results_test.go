@@ -48,7 +48,7 @@ func TestCUDAResultsBesideTheNextStep(t *testing.T) {
 		}
 		passes(t, s)
 		closed(t, s)
-		return out, seen.of[s.index[stD2H]] != seen.of[s.index[stLinearGate]] && seen.of[s.index[stD2H]] != seen.of[s.index[stH2D]]
+		return out, seen.of[s.Span[stD2H]] != seen.of[s.Span[stLinearGate]] && seen.of[s.Span[stD2H]] != seen.of[s.Span[stH2D]]
 	}
 	want, apart := outputs("1")
 	if apart {

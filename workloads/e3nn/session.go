@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -14,8 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// depth is the number of batches in flight: while the device computes one, the caller assembles the next.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -33,8 +33,6 @@ type session struct {
 	slots   [depth]slot
 	batches *collator
 	thin    func(*slot) int // set by a check: removes edges from a collated batch and returns the number left
-	stages  []gpuprof.Stage
-	index   [stageCount]int // index of each stage in stages
 	plan    []stageOps      // the device part of a step, in order
 	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
 	closers []*op.Bound
@@ -116,8 +114,8 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 		return nil, err
 	}
 	// The estimate errs by less than a factor of two; counting the edges of a batch of this size would take minutes.
-	if e := s.in.estimateEdges(); s.memoryNeed(e, 0) > 2*d.Memory().Available {
-		return nil, s.tooLarge(e, s.memoryNeed(e, 0), d.Memory().Available)
+	if err := s.checkMemory(ctx, s.in.estimateEdges(), 2); err != nil {
+		return nil, err
 	}
 	if err := s.in.keepBatches(ctx, s.k.Micro()); err != nil {
 		return nil, err
@@ -136,10 +134,14 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if s.edges = s.in.maxEdges(); s.goesBack() {
 		s.coincident = s.in.countCoincident()
 	}
-	if need, left := s.memoryNeed(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
-		return nil, s.tooLarge(int64(s.edges), need, left)
+	if err := s.checkMemory(ctx, int64(s.edges), 1); err != nil {
+		return nil, err
 	}
-	if err := s.allocate(ctx); err != nil {
+	if err = s.allocate(); err == nil {
+		s.batches = newCollator(s.in, collators(s.in, d.Info().Kind, runtime.GOMAXPROCS(0)))
+		err = s.bindSlots(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -207,15 +209,6 @@ func (s *session) takePool() error {
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.k.PoolTrim, s.Reset, s.dev.Info().Name).WithFix("use never and off")
 }
-
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session.
 func (s *session) Work() (float64, string) { return float64(s.rows * s.k.Micro()), s.in.unit() }

@@ -4,7 +4,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements workloads.Session: one batch through the pipeline; in training, all its micro-batches.
@@ -43,7 +42,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 		return err
 	}
 	batch := i % len(s.in.batches)
-	sp := p.Begin(s.index[stCollate], nil)
+	sp := p.Begin(s.Span[stCollate], nil)
 	edges := s.batches.collate(&sl.host, batch)
 	p.End(sp)
 	if s.thin != nil {
@@ -62,7 +61,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 // runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
 func (s *session) runDevice(k, micro, edges int, p workloads.Probe) error {
 	if s.thin == nil {
-		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.index[stGraph], p); replayed {
+		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.Span[stGraph], p); replayed {
 			return err
 		}
 	}
@@ -77,31 +76,26 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 		if !so.appliesTo(micro) || so.part != nil && s.train.step.Skips(so.part) {
 			continue
 		}
-		sp := p.Begin(s.index[so.stage], s.Compute)
+		sp := p.Begin(s.Span[so.stage], s.Compute)
 		for _, b := range so.ops[k] {
 			if err := b.Enqueue(s.Compute); err != nil {
 				return err
 			}
 		}
 		p.End(sp)
-		if err := s.readDecision(so.part, p); err != nil {
+		if so.part == nil { // not a part of an optimizer step
+			continue
+		}
+		if err := s.train.step.Hear(so.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
-func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // not a part of an optimizer step
-		return nil
-	}
-	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
-}
-
 // send copies a batch to the device, with streams=2 during the device's computation.
 func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
-	sp := p.Begin(s.index[stH2D], s.Copies)
+	sp := p.Begin(s.Span[stH2D], s.Copies)
 	h, d := &sl.host, &sl.dev
 	if err := s.Copies.Copy(d.src, 0, h.src, 0, 4*edges); err != nil {
 		return err
@@ -132,7 +126,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err := s.Computed(&sl.Events); err != nil {
 		return err
 	}
-	sp := p.Begin(s.index[stD2H], s.Results)
+	sp := p.Begin(s.Span[stD2H], s.Results)
 	err := s.Results.Copy(sl.out, 0, sl.result, 0, sl.out.Len())
 	if err == nil && sl.energy != nil {
 		err = s.Results.Copy(sl.energy, 0, s.back.energy, 0, 4)

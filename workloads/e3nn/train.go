@@ -120,20 +120,6 @@ func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
 	return nil
 }
 
-func (s *session) gradScratch(l layer, i int, e int64) int64 {
-	kind := s.dev.Info().Kind
-	return int64(len(s.gradientVariants())) * (op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind))
-}
-
-func (s *session) trainWords() int64 {
-	var sizes []int
-	for _, l := range s.model.Layers {
-		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
-	}
-	step := optim.StepOf(s.k.Settings)
-	return step.Words(sizes) + int64(s.rows*step.Micro())
-}
-
 func (s *session) bindOptimizer() error {
 	var err error
 	s.train.parts, err = s.train.step.Bind()

@@ -86,9 +86,10 @@ func TestTrainingWaitsAreCounted(t *testing.T) {
 func TestTrainingMemoryIsCounted(t *testing.T) {
 	for _, set := range []string{"accumulate=1", "accumulate=3", "zero=fill", "clip_where=host"} {
 		s := openSession(t, "small", "batch=12", "mul=3", "pass=train", set)
-		got, bound := s.dev.Memory().InUse, s.memoryNeed(int64(s.edges), int64(s.in.maxRow))
-		if got > bound || bound > got+got/8 {
-			t.Errorf("%s: %d bytes are in use, the bound is %d", set, got, bound)
+		got := inUse(s)
+		bound, err := s.countMemory(t.Context(), int64(s.edges))
+		if err != nil || got > bound || bound > got+got/8 {
+			t.Errorf("%s: %d bytes are in use, the bound is %d, %v", set, got, bound, err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package e3nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -142,9 +144,8 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 		index[i] = int32(i)
 	}
 	return v.runBound(n*p.TP.Out.Dim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		ints := func(x []int32) device.Buffer { return a.Upload(v.stream, "indices", asFloats(x)) }
-		floats := func(x array) device.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
-		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), W: floats(c.W), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
+		b := op.TPBuffers{X: v.upload(a, c.X), Y: v.upload(a, c.Y), W: v.upload(a, c.W), Src: v.uploadIndex(a, index[:n]), Dst: v.uploadIndex(a, index[:n]),
+			RowPtr: v.uploadIndex(a, index), Out: out}
 		product, scatter, err := p.Bind(v.dev, b, n, n, n)
 		if scatter == nil {
 			return []*op.Bound{product}, err
@@ -223,14 +224,9 @@ func (v *vectorRunner) runGate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 	}
-	got, err := v.runBound(n*g.OutDim(), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", op.As[float32](x)), out, n)
-		return []*op.Bound{b}, err
+	return v.compare(wide, c.Out, func(a *op.Arena, out device.Buffer) (*op.Bound, error) {
+		return g.Bind(v.dev, a.Upload(v.stream, "vectors", op.As[float32](x)), out, n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
 // caseGate returns the case's gate and its input irreps in the order scalars, gates, gated, whose blocks are not
@@ -268,51 +264,42 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
+// compare compares the case's values want with those of float64, and with those that an operation writes.
+func (v *vectorRunner) compare(wide, want array, bind func(*op.Arena, device.Buffer) (*op.Bound, error)) ([]gpuprof.CaseResult, error) {
+	got, err := v.runBound(len(wide), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
+		b, err := bind(a, out)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(wide, want), result32(got, want)}, nil
+}
+
 // runBound binds operations that write n values to a buffer, fills the buffer with NaN, runs them and returns the
 // values.
 func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
 	a := &op.Arena{Dev: v.dev}
-	defer func() {
-		if e := a.Free(); err == nil {
-			err = e
-		}
-	}()
-	poison := make([]float32, n)
-	for i := range poison {
-		poison[i] = nan()
-	}
-	out := a.Upload(v.stream, "the result", poison)
-	host := a.Words("the result", int64(n), device.Pageable)
-	if a.Err != nil {
-		return nil, a.Err
+	defer func() { err = cmp.Or(err, a.Free()) }()
+	out := a.Words("the result", int64(n), device.OnDevice)
+	if a.Err == nil {
+		a.Err = op.Poison(v.dev, v.stream, out)
 	}
 	ops, err := bind(a, out)
-	if a.Err != nil {
-		return nil, a.Err
-	}
-	if err != nil {
+	if err = cmp.Or(a.Err, err); err != nil {
 		return nil, err
 	}
+	defer func() {
+		for _, b := range slices.Backward(ops) {
+			err = cmp.Or(err, b.Close())
+		}
+	}()
 	for _, b := range ops {
 		if err := b.Enqueue(v.stream); err != nil {
 			return nil, err
 		}
 	}
-	if n > 0 {
-		if err := v.stream.Copy(host, 0, out, 0, 4*n); err != nil {
-			return nil, err
-		}
-	}
-	if err := v.stream.Sync(); err != nil {
-		return nil, err
-	}
-	res = append(res, device.Floats(host)[:n]...)
-	for i := len(ops) - 1; i >= 0; i-- {
-		if err := ops[i].Close(); err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
+	return op.Receive(v.dev, v.stream, out, 0, n)
 }
 
 // asFloats returns integers as the floats with the same bits, so that a float32 buffer can hold them.

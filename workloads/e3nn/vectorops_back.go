@@ -40,14 +40,9 @@ func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error
 			dy[i*dim+k] = d
 		}
 	}
-	got, err := v.runBound(3*n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.upload(a, c.R), v.upload(a, dy), v.upload(a, make([]float64, n)), out, n)
-		return []*op.Bound{b}, err
+	return v.compare(wide, c.Out, func(a *op.Arena, out device.Buffer) (*op.Bound, error) {
+		return op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.upload(a, c.R), v.upload(a, dy), v.upload(a, make([]float64, n)), out, n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
 func (v *vectorRunner) upload(a *op.Arena, x []float64) device.Buffer {
@@ -157,14 +152,9 @@ func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		vec[3*i] = r
 		wide[i] = op.RefBasisGrad(s, vec[3*i:3*i+3], c.DB[i*s.N:(i+1)*s.N])
 	}
-	got, err := v.runBound(n, func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
-		b, err := op.BasisGrad{Basis: s}.Bind(v.dev, v.upload(a, vec), v.upload(a, c.DB), out, n)
-		return []*op.Bound{b}, err
+	return v.compare(wide, c.Out, func(a *op.Arena, out device.Buffer) (*op.Bound, error) {
+		return op.BasisGrad{Basis: s}.Bind(v.dev, v.upload(a, vec), v.upload(a, c.DB), out, n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
 // gateGrad compares dx of every sample, in the order of e3nn's Gate.irreps_in.
@@ -188,12 +178,7 @@ func (v *vectorRunner) gateGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 	}
-	got, err := v.runBound(n*in, func(a *op.Arena, dx device.Buffer) ([]*op.Bound, error) {
-		b, err := op.GateGrad{Gate: g}.Bind(v.dev, v.upload(a, x), v.upload(a, c.DOut), dx, n)
-		return []*op.Bound{b}, err
+	return v.compare(wide, want, func(a *op.Arena, dx device.Buffer) (*op.Bound, error) {
+		return op.GateGrad{Gate: g}.Bind(v.dev, v.upload(a, x), v.upload(a, c.DOut), dx, n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []gpuprof.CaseResult{result64(wide, want), result32(got, want)}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -128,12 +127,9 @@ func result32(got []float32, want array) gpuprof.CaseResult {
 }
 
 func result64(got []float64, want array) gpuprof.CaseResult {
-	var diff, ref float64
-	for i, w := range want {
-		diff += (got[i] - w) * (got[i] - w)
-		ref += w * w
-	}
-	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: loop.Tolerance64}
+	var e op.ErrorNorm
+	e.AddWide(got, want)
+	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(e.Relative()), Tolerance: loop.Tolerance64}
 }
 
 // sampleCount returns the number of rows of a given width in an array; an error if it is 0 or not whole.
@@ -153,5 +149,3 @@ func checkLength(what string, a array, n int) error {
 	}
 	return nil
 }
-
-func nan() float32 { return float32(math.NaN()) }

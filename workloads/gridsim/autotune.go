@@ -2,7 +2,6 @@ package gridsim
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -12,23 +11,16 @@ import (
 // depend on the tile: it groups cells and leaves the order of each sum unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	began := time.Now()
-	best, fastest := s.tile, time.Duration(math.MaxInt64)
-	for _, tile := range tiles {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	best, err := loop.Fastest(ctx, tiles[:], func(tile int) (time.Duration, error) {
 		s.tile = tile
 		s.bindLaw()
 		if s.Err != nil {
-			return s.Err
+			return 0, s.Err
 		}
-		t, err := s.timeLaw()
-		if err != nil {
-			return err
-		}
-		if t < fastest {
-			best, fastest = tile, t
-		}
+		return s.timeLaw()
+	})
+	if err != nil {
+		return err
 	}
 	s.tile = best
 	s.bindLaw()

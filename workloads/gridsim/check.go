@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -49,6 +48,7 @@ type result struct {
 }
 
 type checker struct {
+	op.Checker
 	s     *session
 	ctx   context.Context
 	ref   reference
@@ -64,7 +64,7 @@ type checker struct {
 
 func newChecker(ctx context.Context, s *session) *checker {
 	first := drawCells(s.shape, s.seed)
-	return &checker{s: s, ctx: ctx, ref: newReference(s.shape, s.params), errs: map[string]*result{},
+	return &checker{s: s, ctx: ctx, Checker: op.Checker{Mem: &s.mem, Stream: s.Compute}, ref: newReference(s.shape, s.params), errs: map[string]*result{},
 		first: first, start: s.shape.arrangeCells(first)}
 }
 
@@ -91,24 +91,16 @@ func (a array) valuesOf(i int) []float64 {
 // pickCells returns all cells, or a random sample with the corners and some cells of each edge.
 func (c *checker) pickCells(rng *rand.Rand) []int {
 	n := c.s.shape.N
-	all := n * n
-	if float64(c.s.shape.lawCost("").Flops) < referenceRate || all <= sampledCells {
-		cells := make([]int, all)
-		for i := range cells {
-			cells[i] = i
-		}
-		return cells
+	all, count := n*n, sampledCells
+	if float64(c.s.shape.lawCost("").Flops) < referenceRate {
+		count = all
 	}
 	cells := []int{0, n - 1, all - n, all - 1}
-	for range sampledCells {
-		cells = append(cells, rng.IntN(all))
-	}
 	for range edgeCells {
 		k := rng.IntN(n)
 		cells = append(cells, k, all-n+k, k*n, k*n+n-1)
 	}
-	slices.Sort(cells)
-	return slices.Compact(cells)
+	return op.PickRows(rng, all, count, cells...)
 }
 
 func (c *checker) run() error {
@@ -117,8 +109,8 @@ func (c *checker) run() error {
 		return err
 	}
 	for i := range s.ops {
-		if err := c.checkOperation(&s.ops[i]); err != nil {
-			return fmt.Errorf("kernel %s: %w", s.ops[i].Kernel, err)
+		if c.checkOperation(&s.ops[i]); c.Err != nil {
+			return fmt.Errorf("kernel %s: %w", s.ops[i].Kernel, c.Err)
 		}
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -127,16 +119,16 @@ func (c *checker) run() error {
 	if err := s.endTape(loop.Silent{}); err != nil {
 		return err
 	}
-	if err := c.checkFrame(); err != nil {
-		return err
+	if c.checkFrame(); c.Err == nil && s.graphs != nil {
+		c.checkGraphs()
 	}
-	if s.graphs != nil {
-		if err := c.checkGraphs(); err != nil {
-			return err
-		}
+	if c.Err == nil {
+		c.checkWhole()
 	}
-	return c.checkWhole()
+	return c.Err
 }
+
+func (c *checker) receive(b block, words int64) []float32 { return c.Read(b.buf, b.at, int(words)) }
 
 // resultOf returns the result for a name, and creates it at the first call.
 func (c *checker) resultOf(name string, tolerance float64) *result {
@@ -150,26 +142,19 @@ func (c *checker) resultOf(name string, tolerance float64) *result {
 }
 
 // checkOperation runs one operation on poisoned output and compares the output.
-func (c *checker) checkOperation(o *operation) error {
+func (c *checker) checkOperation(o *operation) {
 	s := c.s
 	c.read = c.read[:0]
 	for _, id := range o.in {
-		a, err := c.readArray(id, o)
-		if err != nil {
-			return err
-		}
-		c.read = append(c.read, a)
+		c.read = append(c.read, c.readArray(id, o))
 	}
 	s.poisons = true
-	err := s.runOperation(o, loop.Silent{})
+	c.Stops(s.runOperation(o, loop.Silent{}))
 	s.poisons = false
-	if err != nil {
-		return err
+	if c.Err != nil {
+		return
 	}
-	out, err := c.readArray(o.out, o)
-	if err != nil {
-		return err
-	}
+	out := c.readArray(o.out, o)
 	tol := tolerance
 	if o.rounds {
 		tol = toleranceOf[s.k.Precision]
@@ -184,19 +169,17 @@ func (c *checker) checkOperation(o *operation) error {
 			e.Add(op.As[float32](out.valuesOf(i)), c.expectedValues(o, i))
 		}
 	}
-	return nil
 }
 
-func (c *checker) readArray(id blockID, o *operation) (array, error) {
+func (c *checker) readArray(id blockID, o *operation) array {
 	s := c.s
 	words := s.wordsOf(id, o.cells)
-	v, err := s.receive(s.blocks[id], words)
-	a := array{v: v, s: s.shape, first: o.first, cells: o.cells}
+	a := array{v: c.receive(s.blocks[id], words), s: s.shape, first: o.first, cells: o.cells}
 	if id.isWholeGrid() {
 		a.first, a.cells = 0, s.shape.cells()
 	}
 	a.channels = int(words) / a.cells
-	return a, err
+	return a
 }
 
 func (c *checker) expectedValues(o *operation, i int) []float64 {
@@ -278,49 +261,35 @@ func (s *session) fillNaN(b block) error {
 }
 
 // checkFrame checks the maps of the step and their copy, and ends the step.
-func (c *checker) checkFrame() error {
+func (c *checker) checkFrame() {
 	s, sl := c.s, &c.s.slots[0]
 	o := &operation{cells: s.shape.cells()}
-	psi, err := c.readArray(bNext, o)
-	if err != nil {
-		return err
-	}
-	before, err := c.readArray(bState, o)
-	if err != nil {
-		return err
-	}
-	if err := s.fillNaN(block{buf: s.maps, words: int64(s.maps.Len() / 4)}); err != nil {
-		return err
+	psi := c.readArray(bNext, o)
+	before := c.readArray(bState, o)
+	if c.Stops(s.fillNaN(block{buf: s.maps, words: int64(s.maps.Len() / 4)})) {
+		return
 	}
 	if s.spill {
-		if err := s.giveBlock(bState, loop.Silent{}); err != nil {
-			return err
+		if c.Stops(s.giveBlock(bState, loop.Silent{})) {
+			return
 		}
 	}
-	if err := s.makeMaps(loop.Silent{}); err != nil {
-		return err
-	}
-	if err := s.rotateStates(loop.Silent{}); err != nil {
-		return err
+	if c.Stops(s.makeMaps(loop.Silent{})) || c.Stops(s.rotateStates(loop.Silent{})) {
+		return
 	}
 	s.steps++
 	full := device.Floats(sl.frame)
-	for i := range full {
-		full[i] = float32(math.NaN())
-	}
+	op.SpoilHost(sl.frame)
 	sl.pending, sl.shown = true, true
-	if err := s.copyFrame(sl, loop.Silent{}); err != nil {
-		return err
+	if c.Stops(s.copyFrame(sl, loop.Silent{})) {
+		return
 	}
-	made, err := s.receive(block{buf: s.maps, words: int64(s.maps.Len() / 4)}, int64(s.maps.Len()/4))
-	if err != nil {
-		return err
-	}
+	made := c.receive(block{buf: s.maps, words: int64(s.maps.Len() / 4)}, int64(s.maps.Len()/4))
 	c.resultOf("d2h", 0).Same(full, made)
 	s.showFrame(sl, loop.Silent{})
 	s.shownAll--
 	c.checkPixels(psi, before)
-	return c.checkCopied(psi)
+	c.checkCopied(psi)
 }
 
 // checkPixels compares pixels of the picture with means of the reference's maps, each map relative to its own size.
@@ -357,16 +326,15 @@ func (c *checker) checkPixels(psi, before array) {
 }
 
 // checkCopied compares the copy of the state on the host, bit for bit.
-func (c *checker) checkCopied(psi array) error {
+func (c *checker) checkCopied(psi array) {
 	s := c.s
 	if !s.spill {
-		return nil
+		return
 	}
-	if err := s.Compute.Sync(); err != nil {
-		return err
+	if c.Stops(s.Compute.Sync()) {
+		return
 	}
 	c.resultOf("keep", 0).Same(device.Floats(s.kept[s.steps%len(s.kept)]), psi.v)
-	return nil
 }
 
 func (c *checker) stageChecks() []gpuprof.Check {

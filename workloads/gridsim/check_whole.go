@@ -65,35 +65,28 @@ func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.k.
 // checkWhole runs steps from the first state as a measurement does, the last one with a frame if the settings have
 // frames. It compares every kept state, the frame and the region with the law in float64. It does not use the list of
 // operations, so it also finds a wrong list.
-func (c *checker) checkWhole() error {
+func (c *checker) checkWhole() {
 	s := c.s
-	if err := s.startFrom(c.start); err != nil {
-		return err
-	}
-	if err := c.spoilFrames(); err != nil {
-		return err
+	if c.Stops(s.startFrom(c.start)) || c.Stops(c.spoilFrames()) {
+		return
 	}
 	rng, shown := s.rng, s.shownAll // restored after the check
 	s.rng = rand.New(rand.NewPCG(s.seed, 5))
 	defer func() { s.rng, s.shownAll = rng, shown }()
 	from := max(s.k.Live-wholeSteps, 0)
 	for i := from; i < from+wholeSteps; i++ {
-		if err := s.Step(i, loop.Silent{}); err != nil {
-			return err
+		if c.Stops(s.Step(i, loop.Silent{})) {
+			return
 		}
 	}
-	if err := s.Compute.Sync(); err != nil {
-		return err
+	if c.Stops(s.Compute.Sync()) {
+		return
 	}
 	e := &evolution{ref: c.ref, first: c.first}
 	cells := c.wholeSample()
-	if err := c.checkStates(e, cells); err != nil {
-		return err
-	}
+	c.checkStates(e, cells)
 	if s.k.ROI {
-		if err := c.checkRegion(e, cells); err != nil {
-			return err
-		}
+		c.checkRegion(e, cells)
 	}
 	if last := from + wholeSteps - 1; s.k.ViewWhen == whenEager || s.k.Live > 0 && (last+1)%s.k.Live == 0 {
 		c.checkShownFrame(e, &s.slots[last%depth], cells)
@@ -101,7 +94,7 @@ func (c *checker) checkWhole() error {
 	for k := range s.slots {
 		s.slots[k].pending = false
 	}
-	return c.ctx.Err()
+	c.Stops(c.ctx.Err())
 }
 
 func (c *checker) spoilFrames() error {
@@ -121,11 +114,7 @@ func (c *checker) spoilFrames() error {
 func (c *checker) wholeSample() []int {
 	n := c.s.shape.N
 	if n*n <= wholeCells {
-		all := make([]int, n*n)
-		for i := range all {
-			all[i] = i
-		}
-		return all
+		return op.PickRows(nil, n*n, n*n)
 	}
 	cells := []int{0, n - 1, n * (n - 1), n*n - 1}
 	for y, x := range rand.New(rand.NewPCG(c.s.seed, 6)).Perm(n) {
@@ -150,42 +139,35 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 
 // checkStates compares the given cells of the current state, and of the earlier states that the session keeps (up to
 // wholeSteps), with the float64 states of e.
-func (c *checker) checkStates(e *evolution, cells []int) error {
+func (c *checker) checkStates(e *evolution, cells []int) {
 	s := c.s
 	var errs op.ItemErrors
 	for ago := range min(s.k.History, wholeSteps) + 1 {
-		v, err := c.stateBefore(ago)
-		if err != nil {
-			return err
-		}
+		v := c.stateBefore(ago)
 		for _, i := range cells {
 			errs.Add(c.valuesOf(v, i, s.shape.cells()), e.valuesOf(wholeSteps-ago, i))
 		}
 	}
 	c.wholes = append(c.wholes, loop.WholeCheck(errs.Relative(), s.wholeTolerance(), len(cells), s.shape.cells(), "cells"))
-	return nil
 }
 
 // stateBefore returns an earlier state; ago is its number of steps before the current one.
-func (c *checker) stateBefore(ago int) ([]float32, error) {
+func (c *checker) stateBefore(ago int) []float32 {
 	s := c.s
 	switch {
 	case ago == 0:
-		return s.receive(s.blocks[bState], s.shape.stateWords())
+		return c.receive(s.blocks[bState], s.shape.stateWords())
 	case s.spill:
-		return device.Floats(s.kept[(wholeSteps-ago)%len(s.kept)]), nil
+		return device.Floats(s.kept[(wholeSteps-ago)%len(s.kept)])
 	}
-	return s.receive(s.past[ago-1], s.shape.stateWords())
+	return c.receive(s.past[ago-1], s.shape.stateWords())
 }
 
-func (c *checker) checkRegion(e *evolution, cells []int) error {
+func (c *checker) checkRegion(e *evolution, cells []int) {
 	s := c.s
 	crop := device.View[gridCropView](&s.crop.Args)
 	last, wide, high := s.regions[len(s.regions)-1], crop.width.Int(), crop.height.Int()
-	v, err := s.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
-	if err != nil {
-		return err
-	}
+	v := c.receive(last, int64(s.shape.C)*int64(wide)*int64(high))
 	var errs op.ItemErrors
 	for _, i := range cells {
 		if y, x := i/s.shape.N, i%s.shape.N; y < high && x < wide { // true at least for cell (0,0)
@@ -195,7 +177,6 @@ func (c *checker) checkRegion(e *evolution, cells []int) error {
 	check := loop.WholeCheck(errs.Relative(), s.wholeTolerance(), errs.Items(), wide*high, "cells")
 	check.Stage += ", region"
 	c.wholes = append(c.wholes, check)
-	return nil
 }
 
 // checkShownFrame compares the last step's frame in a few pixels; without a frame their values are NaN. Pixels of

@@ -140,8 +140,8 @@ func TestEarlierStatesAreChecked(t *testing.T) {
 	for _, set := range []string{"history=2", "history=1", "history=2,keep=host"} {
 		s := openSession(t, tinyGrid(set)...)
 		c := newChecker(context.Background(), s)
-		if err := c.checkWhole(); err != nil {
-			t.Fatal(err)
+		if c.checkWhole(); c.Err != nil {
+			t.Fatal(c.Err)
 		}
 		if s.spill {
 			clear(device.Floats(s.kept[1%len(s.kept)]))
@@ -149,8 +149,8 @@ func TestEarlierStatesAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wholes = nil
-		if err := c.checkStates(&evolution{ref: c.ref, first: c.first}, c.wholeSample()); err != nil {
-			t.Fatal(err)
+		if c.checkStates(&evolution{ref: c.ref, first: c.first}, c.wholeSample()); c.Err != nil {
+			t.Fatal(c.Err)
 		}
 		if c.wholes[0].Pass {
 			t.Errorf("%s: the state before is zero, and the check passes", set)

@@ -1,10 +1,6 @@
 package gridsim
 
 import (
-	"fmt"
-	"math"
-	"slices"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -163,17 +159,15 @@ func (a *arena) close() error { return a.mem.Free() }
 
 // direct calls the driver to allocate and free every block.
 type direct struct {
-	dev  device.Device
-	held []device.Buffer
-	c    counts
+	mem op.Arena
+	c   counts
 }
 
 func (d *direct) take(id blockID, words int64) (block, error) {
-	b, err := allocate(d.dev, words)
-	if err != nil {
-		return block{}, fmt.Errorf("%s: %w", blockNames[id], err)
+	b := d.mem.Words(blockNames[id], words, device.OnDevice)
+	if d.mem.Err != nil {
+		return block{}, d.mem.Err
 	}
-	d.held = append(d.held, b)
 	d.c.allocs++
 	d.c.inUse += int64(b.Len())
 	d.c.reserved = d.c.inUse
@@ -182,32 +176,14 @@ func (d *direct) take(id blockID, words int64) (block, error) {
 	return block{buf: b, words: words, id: id}, nil
 }
 
-func allocate(dev device.Device, n int64) (device.Buffer, error) {
-	if n > math.MaxInt/4 {
-		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %d elements: beyond the address space", n).WithFix("use a smaller --set grid")
-	}
-	return dev.Alloc(int(max(n, 1))*4, device.OnDevice)
-}
-
 func (d *direct) give(b block) error {
-	i := slices.Index(d.held, b.buf)
-	d.held = slices.Delete(d.held, i, i+1)
 	d.c.frees++
 	d.c.inUse -= int64(b.buf.Len())
 	d.c.reserved = d.c.inUse
-	return b.buf.Free()
+	return d.mem.Drop(b.buf)
 }
 
 func (d *direct) trim() error    { return nil }
 func (d *direct) counts() counts { return d.c }
 func (d *direct) resetPeak()     { d.c.peakInUse, d.c.peakReserved = d.c.inUse, d.c.reserved }
-func (d *direct) close() error {
-	var first error
-	for _, b := range d.held {
-		if err := b.Free(); err != nil && first == nil {
-			first = err
-		}
-	}
-	d.held = nil
-	return first
-}
+func (d *direct) close() error   { return d.mem.Free() }

@@ -17,8 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device computes one, the host enqueues the next.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -59,10 +58,8 @@ type session struct {
 	kept   []device.Buffer // pinned: states copied to the host
 	maps   device.Buffer   // maps of a frame on the device
 	slots  [depth]slot
-	stages []gpuprof.Stage
-	index  [stageCount]int // index of each stage in stages
-	graphs *loop.Graphs    // by the buffer that holds the state, each without and with a frame; nil before all are captured
-	phase  int             // turn of the buffer that holds the state
+	graphs *loop.Graphs // by the buffer that holds the state, each without and with a frame; nil before all are captured
+	phase  int          // turn of the buffer that holds the state
 	watch  watch
 	read   counts // last counters read by the knob stats
 }
@@ -107,6 +104,15 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 
 // newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
+	s := planSession(d, c)
+	if err := s.checkMemory(c); err != nil {
+		return nil, err
+	}
+	return s, s.allocate()
+}
+
+// planSession returns a session that has no memory yet.
+func planSession(d device.Device, c workloads.Config) *session {
 	k := workloads.Read[settings](c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: workloads.Read[loop.Pace](c.Knobs),
@@ -117,11 +123,7 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k.Tape
 	s.spill = s.spillsToHost()
 	s.vendor = s.usesVendor(d.Info())
-	if err := s.checkMemory(); err != nil {
-		return nil, err
-	}
-	err := s.allocate()
-	return s, err
+	return s
 }
 
 // usesVendor reports whether cuBLAS computes the law's products. It takes only float32 operands here, and with
@@ -169,26 +171,20 @@ func (s *session) memoryNeed() (words [blockCount]int64, count [blockCount]int) 
 }
 
 // checkMemory refuses sizes beyond the device's memory or 32-bit indices, before any allocation.
-func (s *session) checkMemory() error {
+func (s *session) checkMemory(c workloads.Config) error {
 	sh := s.shape
 	rows := s.chunkRows()
 	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
 	}
-	need := int64(s.heldStates()+1)*sh.stateWords() + int64(s.k.Maps)*int64(sh.cells())
-	if s.k.Impl != implFused {
-		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
-	}
-	if s.k.ROI {
-		need += regions * sh.stateWords()
-	}
+	need, err := op.Need(s.Dev, func(d device.Device) error { return planSession(d, c).allocate() })
 	left := s.Dev.Memory().Available
-	if 4*need > left {
+	if need > left {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "a grid of %d x %d cells with %d channels and %d hidden units needs %s, and the device has %s left",
-			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(4*need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
+			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
 	}
-	return nil
+	return err
 }
 
 func (s *session) allocate() error {
@@ -280,11 +276,12 @@ func (s *session) bindLaw() {
 }
 
 func (s *session) newMemory() (memory, error) {
-	switch s.k.Allocator {
-	case allocPool:
+	switch {
+	case op.Counts(s.Dev): // the blocks of the arena are what a step of any allocator holds
+	case s.k.Allocator == allocPool:
 		return newPooled(s.Dev, s.below, int64(s.k.MaxSplit)<<20), nil
-	case allocDriver:
-		return &direct{dev: s.Dev}, nil
+	case s.k.Allocator == allocDriver:
+		return &direct{mem: op.Arena{Dev: s.Dev}}, nil
 	}
 	words, count := s.memoryNeed()
 	return newArena(s.Dev, words, count)
@@ -314,45 +311,22 @@ func (s *session) startFrom(first []float32) error {
 
 // send copies values to a block, and receive from a block. Both wait.
 func (s *session) send(b block, v []float32) error {
-	src, err := s.Dev.Alloc(4*len(v), device.Pageable)
-	if err != nil {
-		return err
-	}
-	copy(device.Floats(src), v)
-	err = s.Compute.Copy(b.buf, 4*b.at, src, 0, 4*len(v))
-	if err == nil {
-		err = s.Compute.Sync()
-	}
-	return errors.Join(err, src.Free())
+	return op.SendAt(s.Dev, s.Compute, b.buf, b.at, v)
 }
 
 func (s *session) receive(b block, words int64) ([]float32, error) {
 	return op.Receive(s.Dev, s.Compute, b.buf, b.at, int(words))
 }
 
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
-
 // Work implements workloads.Session: the cells of a step.
 func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
 
 // Cycle implements workloads.Session: steps repeat with the period of frames, too.
 func (s *session) Cycle() int {
-	a, b := s.Pace.Cycle(), 1
-	if s.k.Live > 0 && s.k.ViewWhen != whenEager {
-		b = s.k.Live
+	if s.k.Live == 0 || s.k.ViewWhen == whenEager {
+		return s.Pace.Cycle()
 	}
-	for x, y := a, b; ; x, y = y, x%y {
-		if y == 0 {
-			return a / x * b
-		}
-	}
+	return loop.Period(s.Pace.Cycle(), s.k.Live)
 }
 
 // Input implements workloads.Session.

@@ -85,13 +85,7 @@ func (s *session) describeStages() {
 	}
 	all[stSync].MaxSpans = s.Items + 5 + f.Maps // spans of reads, reset, trim, counters, sync and a frame's pieces
 	all[stBackpressure].MaxSpans = 1
-	for i, st := range all {
-		if st.MaxSpans > 0 {
-			s.index[i] = len(s.stages)
-			s.stages = append(s.stages, st)
-		}
-	}
-	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
+	s.Describe(all)
 }
 
 // portionOf returns a cost multiplied by share, rounded.

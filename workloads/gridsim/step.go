@@ -81,7 +81,7 @@ func (s *session) runOperation(o *operation, p workloads.Probe) error {
 			return err
 		}
 	}
-	sp := p.Begin(s.index[stLaw], s.Compute)
+	sp := p.Begin(s.Span[stLaw], s.Compute)
 	err := s.Enqueue(s.Compute, &o.Call, 0)
 	p.End(sp)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *session) beginAlloc(p workloads.Probe) int {
 	if !s.timed {
 		return -1
 	}
-	return p.Begin(s.index[stAlloc], nil)
+	return p.Begin(s.Span[stAlloc], nil)
 }
 
 func (s *session) endAlloc(span int, p workloads.Probe) {
@@ -167,14 +167,14 @@ func (s *session) makeMaps(p workloads.Probe) error {
 			return err
 		}
 		b := s.blocks[bState]
-		sp := p.Begin(s.index[stKeep], s.Compute)
+		sp := p.Begin(s.Span[stKeep], s.Compute)
 		err := s.Compute.Copy(b.buf, 4*b.at, s.kept[s.steps%len(s.kept)], 0, int(4*b.words))
 		p.End(sp)
 		if err != nil {
 			return err
 		}
 	}
-	sp := p.Begin(s.index[stView], s.Compute)
+	sp := p.Begin(s.Span[stView], s.Compute)
 	err := s.Enqueue(s.Compute, &s.view, 0)
 	p.End(sp)
 	if err == nil && fetch {
@@ -195,7 +195,7 @@ func (s *session) cutRegion(p workloads.Probe) error {
 	a := device.View[gridCropView](&s.crop.Args)
 	a.width.Set(w)
 	a.height.Set(h)
-	sp := p.Begin(s.index[stView], s.Compute)
+	sp := p.Begin(s.Span[stView], s.Compute)
 	err := s.Enqueue(s.Compute, &s.crop, 0)
 	p.End(sp)
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *session) rotateStates(p workloads.Probe) error {
 	switch {
 	case s.spill:
 		b := s.blocks[bState]
-		sp := p.Begin(s.index[stKeep], s.Compute)
+		sp := p.Begin(s.Span[stKeep], s.Compute)
 		err := s.Compute.Copy(s.kept[(s.steps+1)%len(s.kept)], 0, b.buf, 4*b.at, int(4*b.words))
 		p.End(sp)
 		return err
@@ -243,7 +243,7 @@ func (s *session) copyFrame(sl *slot, p workloads.Probe) error {
 	}
 	n := sl.frame.Len() / pieces
 	for k := range pieces {
-		sp := p.Begin(s.index[stD2H], s.Compute)
+		sp := p.Begin(s.Span[stD2H], s.Compute)
 		err := s.Compute.Copy(sl.frame, k*n, s.maps, k*n, n)
 		p.End(sp)
 		if err == nil && s.k.ViewCopy == copyEach {
@@ -264,7 +264,7 @@ func (s *session) showFrame(sl *slot, p workloads.Probe) {
 	}
 	full := device.Floats(sl.frame)
 	if s.k.PoolWhere == whereHost {
-		sp := p.Begin(s.index[stReduce], nil)
+		sp := p.Begin(s.Span[stReduce], nil)
 		averagePixels(sl.picture, full, s.k.Maps, s.shape.N, s.k.Scale)
 		p.End(sp)
 	} else if sl.shown {
@@ -308,7 +308,7 @@ func (s *session) readCounters(p workloads.Probe) error {
 			return err
 		}
 	}
-	sp := p.Begin(s.index[stStats], nil)
+	sp := p.Begin(s.Span[stStats], nil)
 	s.read = s.memory.counts()
 	s.read.peakInUse = max(s.read.peakInUse, s.Dev.Memory().Peak)
 	p.End(sp)
@@ -352,7 +352,7 @@ func (s *session) replayGraph(frame bool, p workloads.Probe) error {
 		return err
 	}
 	s.blocks[bNext] = b
-	_, err = s.graphs.Replay(loop.GraphKey{Turn: s.phase, Optional: frame}, s.Compute, s.index[stGraph], p)
+	_, err = s.graphs.Replay(loop.GraphKey{Turn: s.phase, Optional: frame}, s.Compute, s.Span[stGraph], p)
 	s.phase = (s.phase + 1) % (s.k.History + 2)
 	return err
 }

@@ -2,7 +2,6 @@ package gruflow
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -27,19 +26,12 @@ func (s *session) tuneTiles(ctx context.Context) error {
 			candidates = append(candidates, candidate{tile, false})
 		}
 	}
-	best, fastest := candidates[0], time.Duration(math.MaxInt64)
-	for _, c := range candidates {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	best, err := loop.Fastest(ctx, candidates, func(c candidate) (time.Duration, error) {
 		s.net.tile, s.net.vendor = c.tile, c.vendor
-		t, err := s.timeGRU()
-		if err != nil {
-			return err
-		}
-		if t < fastest {
-			best, fastest = c, t
-		}
+		return s.timeGRU()
+	})
+	if err != nil {
+		return err
 	}
 	s.net.tile, s.net.vendor = best.tile, best.vendor
 	s.tuned = &tuning{}

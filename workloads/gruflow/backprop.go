@@ -140,17 +140,18 @@ func (f *Backward) Adam(rate float64) (err error) {
 }
 
 // Parameters reads the layers' parameters from the device.
-func (f *Backward) Parameters() (all []Layer, failed error) {
-	s := f.u.net.s
-	read := func(b device.Buffer, n int) []float32 {
-		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
-		failed = errors.Join(failed, err)
-		return v
+func (f *Backward) Parameters() (all []Layer, err error) {
+	c := op.Checker{Mem: &f.mem, Stream: f.stream}
+	for l := range f.u.layers {
+		all = append(all, f.u.readLayer(&c, l, f.u.layers[l].p))
 	}
-	for l, b := range f.u.layers {
-		all = append(all, Layer{read(b.p.wi, s.gates()*s.inputWidth(l)), read(b.p.wh, s.gates()*s.H), read(b.p.bi, s.gates()), read(b.p.bh, s.gates())})
-	}
-	return all, failed
+	return all, c.Err
+}
+
+// readLayer reads layer l's parameters, or values of their shapes.
+func (u *unroll) readLayer(c *op.Checker, l int, b layerBuffers) Layer {
+	s := u.net.s
+	return Layer{c.Read(b.wi, 0, s.gates()*s.inputWidth(l)), c.Read(b.wh, 0, s.gates()*s.H), c.Read(b.bi, 0, s.gates()), c.Read(b.bh, 0, s.gates())}
 }
 
 // Run computes all time steps forward and backward, and waits. With our own kernels it overwrites dhn with the
@@ -177,28 +178,21 @@ type Gradients struct {
 }
 
 // Gradients reads the gradients of the last Run from the device.
-func (f *Backward) Gradients() (Gradients, error) {
-	var g Gradients
-	var failed error
-	read := func(b device.Buffer, n int) []float32 {
-		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
-		failed = errors.Join(failed, err)
-		return v
-	}
-	s := f.u.net.s
+func (f *Backward) Gradients() (g Gradients, err error) {
+	c, s := op.Checker{Mem: &f.mem, Stream: f.stream}, f.u.net.s
 	for l, b := range f.u.layers {
 		if f.lib == nil {
-			dh := read(b.dh, s.B*s.H)
-			addTo(dh, read(b.chain, s.B*s.H))
+			dh := c.Read(b.dh, 0, s.B*s.H)
+			addTo(dh, c.Read(b.chain, 0, s.B*s.H))
 			g.DH0 = append(g.DH0, dh...)
 		}
-		g.Layers = append(g.Layers, Layer{read(b.g.wi, s.gates()*s.inputWidth(l)), read(b.g.wh, s.gates()*s.H), read(b.g.bi, s.gates()), read(b.g.bh, s.gates())})
+		g.Layers = append(g.Layers, f.u.readLayer(&c, l, b.g))
 	}
 	if f.lib != nil {
-		g.DH0 = read(f.lib.dh0, s.L*s.B*s.H)
+		g.DH0 = c.Read(f.lib.dh0, 0, s.L*s.B*s.H)
 	}
-	g.DX = read(f.dx, s.T*s.B*s.I)
-	return g, failed
+	g.DX = c.Read(f.dx, 0, s.T*s.B*s.I)
+	return g, c.Err
 }
 
 // Close waits for work in flight and frees the device memory.

@@ -169,11 +169,5 @@ func (s *session) describeStages() {
 		all[stSync].MaxSpans += s.train.step.Reads() + s.train.step.Micro() - 1
 	}
 	all[stBackpressure].MaxSpans = 1
-	for i, st := range all {
-		if st.MaxSpans > 0 {
-			s.index[i] = len(s.stages)
-			s.stages = append(s.stages, st)
-		}
-	}
-	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
+	s.Describe(all)
 }

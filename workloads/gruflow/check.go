@@ -30,9 +30,10 @@ const (
 // state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
-		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]op.ErrorNorm, stageCount)}
+		c := s.newChecker(ctx)
+		c.slot, c.batch = k, k%s.batches
 		err := c.run(rng, k == 0 && whole)
 		return c.stageChecks(), err
 	})
@@ -46,6 +47,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 // checker runs one step on the device group by group. It fills each output with NaN before, and compares sampled rows
 // after.
 type checker struct {
+	op.Checker
 	s     *session
 	ctx   context.Context
 	slot  int
@@ -55,64 +57,47 @@ type checker struct {
 	whole bool
 	start state
 	top   []float32 // the top layer's state before the carriers' update
-	errs  []op.ErrorNorm
 	laws  [lawCount]op.ErrorNorm
 	level levelCheck // in training, a stage's inputs
 }
 
+func (s *session) newChecker(ctx context.Context) *checker {
+	return &checker{s: s, ctx: ctx, Checker: op.Checker{Mem: &s.mem, Stream: s.stream, Errs: make([]op.ErrorNorm, stageCount)}}
+}
+
 func (c *checker) run(rng *rand.Rand, whole bool) error {
 	s := c.s
-	c.rows, c.whole = pickRows(rng, s.shape.T*s.shape.B, whole)
+	n, count := s.shape.T*s.shape.B, sampledRows
+	if whole {
+		count = n
+	}
+	c.rows = op.PickRows(rng, n, count, 0, n-1)
+	c.whole = len(c.rows) == n
 	c.start = drawState(s.shape, s.seed)
 	if err := c.resetSlot(); err != nil {
 		return err
 	}
-	if err := c.checkInput(); err != nil {
-		return err
-	}
+	c.checkInput()
 	s.poison = true
 	defer func() { s.poison = false }()
 	groups := s.slots[c.slot].groups
 	for i := range groups {
-		if err := c.checkGroup(&groups[i]); err != nil {
-			return fmt.Errorf("stage %s: %w", allStages()[groups[i].stage].Name, err)
+		if c.checkGroup(&groups[i]); c.Err != nil {
+			return fmt.Errorf("stage %s: %w", allStages()[groups[i].stage].Name, c.Err)
 		}
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
 	}
 	s.poison = false
-	if err := c.copyBack(); err != nil {
-		return err
-	}
+	c.copyBack()
 	if s.k.Graph {
-		if err := c.checkGraph(); err != nil {
-			return err
-		}
+		c.checkGraph()
 	}
 	if s.train != nil && c.slot == 0 {
-		return c.checkConservation()
+		c.checkConservation()
 	}
-	return nil
-}
-
-// pickRows returns rows out of n: all, or the first, the last and sampledRows random ones. Its second result reports
-// whether these are all.
-func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
-	if whole || n <= sampledRows+2 {
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
-		return all, true
-	}
-	rows := []int{0, n - 1}
-	for len(rows) < sampledRows+2 {
-		rows = append(rows, 1+rng.IntN(n-2))
-		slices.Sort(rows)
-		rows = slices.Compact(rows)
-	}
-	return rows, false
+	return c.Err
 }
 
 func (c *checker) resetSlot() error {
@@ -134,82 +119,67 @@ func (c *checker) resetSlot() error {
 	if err := s.stream.Sync(); err != nil {
 		return err
 	}
-	for _, b := range []device.Buffer{sl.out, sl.metrics} {
-		v := device.Floats(b)
-		for i := range v {
-			v[i] = float32(math.NaN())
-		}
-	}
+	op.SpoilHost(sl.out, sl.metrics)
 	return nil
 }
 
 // checkInput copies the batch to the device and compares it bit for bit.
-func (c *checker) checkInput() error {
+func (c *checker) checkInput() {
 	s := c.s
 	sl := &s.slots[c.slot]
-	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
-		return err
+	if c.Stops(s.send(sl, c.batch, loop.Silent{})) {
+		return
 	}
 	n := sl.x.Len() / 4
-	got, err := c.read(sl.x, 0, n)
-	if err != nil {
-		return err
-	}
-	c.errs[stH2D].Same(got, device.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
-	return nil
+	c.Errs[stH2D].Same(c.read(sl.x, 0, n), device.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
 }
 
-func (c *checker) checkGroup(g *group) error {
+func (c *checker) checkGroup(g *group) {
 	s, sh := c.s, c.s.shape
 	if s.rec != nil {
-		return c.checkTrained(g)
+		c.checkTrained(g)
+		return
 	}
 	if g.stage == stFlow {
-		var err error
-		if c.top, err = c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H); err != nil {
-			return err
-		}
+		c.top = c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
 	}
-	if err := s.run(g); err != nil {
-		return err
-	}
-	if err := s.stream.Sync(); err != nil {
-		return err
+	if c.Stops(s.run(g)) || c.Stops(s.stream.Sync()) {
+		return
 	}
 	switch g.stage {
 	case stGRU:
-		return c.checkLayer(g.layer)
+		c.checkLayer(g.layer)
 	case stFlow:
-		return c.carriers()
+		c.carriers()
+	default:
+		c.checkMetrics()
 	}
-	return c.checkMetrics()
 }
 
-func (c *checker) read(b device.Buffer, at, n int) ([]float32, error) {
-	return c.s.mem.Receive(c.s.stream, c.s.current(b), at, n)
+func (c *checker) read(b device.Buffer, at, n int) []float32 {
+	return c.Read(c.s.current(b), at, n)
 }
 
 // checkLayer compares one layer's new states with the formula, from the device's input of the layer and its preceding
 // state. It compares the layers of a library together.
-func (c *checker) checkLayer(l int) error {
+func (c *checker) checkLayer(l int) {
 	if c.net().lib == nil {
-		return c.oneLayer(l)
+		c.oneLayer(l)
+		return
 	}
 	if c.s.shape.T > 1 && c.s.shape.L > 1 { // the library does not expose data between layers
-		return c.checkChain()
+		c.checkChain()
+		return
 	}
 	for l := range c.s.shape.L {
-		if err := c.oneLayer(l); err != nil {
-			return err
-		}
+		c.oneLayer(l)
 	}
-	return nil
 }
 
 func (c *checker) net() *gru { return c.s.slots[c.slot].net }
 
 // readOutputs reads one row of a layer's output sequence, or of its state if it has no sequence.
-func (c *checker) readOutputs(l, row int) ([]float32, error) {
+func (c *checker) readOutputs(l, row int) []float32 {
 	n, h := c.net(), c.s.shape.H
 	switch {
 	case c.s.shape.T == 1:
@@ -223,65 +193,49 @@ func (c *checker) readOutputs(l, row int) ([]float32, error) {
 }
 
 // readNarrow reads n 16-bit values from value number at on.
-func (c *checker) readNarrow(b device.Buffer, at, n int) ([]float32, error) {
-	words, err := c.read(b, at/2, (at+n+1)/2-at/2)
-	if err != nil {
-		return nil, err
-	}
+func (c *checker) readNarrow(b device.Buffer, at, n int) []float32 {
+	words := c.read(b, at/2, (at+n+1)/2-at/2)
 	out := make([]float32, n)
 	c.net().prec.unpack(out, viewHalves(words)[at%2:][:n])
-	return out, nil
+	return out
 }
 
-func (c *checker) oneLayer(l int) error {
+func (c *checker) oneLayer(l int) {
 	s, sh := c.s, c.s.shape
 	ref := make([]float64, sh.H)
 	p := s.params.layers[l]
 	for _, row := range c.rows {
 		t, carrier := row/sh.B, row%sh.B
-		x, err := c.layerInput(l, row)
-		if err != nil {
-			return err
-		}
+		x := c.layerInput(l, row)
 		at := (l*sh.B + carrier) * sh.H
 		before := c.start.h[at : at+sh.H]
 		if t > 0 {
-			if before, err = c.readOutputs(l, row-sh.B); err != nil {
-				return err
-			}
+			before = c.readOutputs(l, row-sh.B)
 		}
 		refCell(op.As[float64](x), op.As[float64](before), p.wi, p.wh, p.bi, p.bh, ref)
-		got, err := c.readOutputs(l, row)
-		if err != nil {
-			return err
-		}
-		c.errs[stGRU].Add(got, ref)
+		c.Errs[stGRU].Add(c.readOutputs(l, row), ref)
 		if t < sh.T-1 || sh.T == 1 {
 			continue
 		}
-		if got, err = c.read(c.net().h, at, sh.H); err != nil {
-			return err
-		}
-		c.errs[stGRU].Add(got, ref)
+		c.Errs[stGRU].Add(c.read(c.net().h, at, sh.H), ref)
 	}
-	return nil
 }
 
 // layerInput returns a row of a layer's input: the batch with the energy in column 0, or the preceding layer's
 // output.
-func (c *checker) layerInput(l, row int) ([]float32, error) {
+func (c *checker) layerInput(l, row int) []float32 {
 	s, sh := c.s, c.s.shape
 	if l > 0 {
 		return c.readOutputs(l-1, row)
 	}
 	x := slices.Clone(device.Floats(s.inputs)[(c.batch*sh.T*sh.B+row)*sh.I:][:sh.I])
 	x[0] = c.start.energy[row%sh.B]
-	return x, nil
+	return x
 }
 
 // checkChain compares the new states of a few carriers at all time steps, computed from the batch and the initial state
 // alone. It takes as many carriers as give the number of sampled rows.
-func (c *checker) checkChain() error {
+func (c *checker) checkChain() {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {
 		h := make([][]float64, sh.L)
@@ -289,31 +243,19 @@ func (c *checker) checkChain() error {
 			h[l] = op.As[float64](c.start.h[(l*sh.B+k)*sh.H:][:sh.H])
 		}
 		for t := range sh.T {
-			x, err := c.layerInput(0, t*sh.B+k)
-			if err != nil {
-				return err
-			}
+			x := c.layerInput(0, t*sh.B+k)
 			in := op.As[float64](x)
 			for l, p := range s.params.layers {
 				next := make([]float64, sh.H)
 				refCell(in, h[l], p.wi, p.wh, p.bi, p.bh, next)
 				h[l], in = next, next
 			}
-			got, err := c.readOutputs(sh.L-1, t*sh.B+k)
-			if err != nil {
-				return err
-			}
-			c.errs[stGRU].Add(got, in)
+			c.Errs[stGRU].Add(c.readOutputs(sh.L-1, t*sh.B+k), in)
 		}
 		for l := range h {
-			got, err := c.read(c.net().h, (l*sh.B+k)*sh.H, sh.H)
-			if err != nil {
-				return err
-			}
-			c.errs[stGRU].Add(got, h[l])
+			c.Errs[stGRU].Add(c.read(c.net().h, (l*sh.B+k)*sh.H, sh.H), h[l])
 		}
 	}
-	return nil
 }
 
 // carriersOf returns the first and last carrier, then random ones until carriers times time steps reach the number of
@@ -333,15 +275,12 @@ func (c *checker) carriersOf() []int {
 
 // carriers compares the carrier update with the formula, computed from the top layer's last state. The update must
 // leave this state unchanged; but the states of a carrier that has just entered must be zero in all layers.
-func (c *checker) carriers() error {
-	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
+func (c *checker) carriers() {
+	s, sh, e := c.s, c.s.shape, &c.Errs[stFlow]
 	e.Used = true
 	now := make(map[device.Buffer][]float32)
 	for _, b := range []device.Buffer{c.net().h, s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
-		var err error
-		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
-			return err
-		}
+		now[b] = c.read(b, 0, b.Len()/4)
 	}
 	sources, levels := drawSources(sh, s.seed), intView(now[s.flow.level])
 	for _, row := range c.rows {
@@ -368,5 +307,4 @@ func (c *checker) carriers() error {
 			}
 		}
 	}
-	return nil
 }

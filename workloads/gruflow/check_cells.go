@@ -39,26 +39,21 @@ func (c *checker) watchBack(g *group, t int) error {
 	if err := c.s.stream.Sync(); err != nil {
 		return err
 	}
-	return c.readArrived(g.layer, sh.T-1-t)
+	c.readArrived(g.layer, sh.T-1-t)
+	return c.Err
 }
 
 // readArrived reads the cotangent of the new state of time step t, the sum of dh and chain. It stores the cotangent for
 // the checked rows of step t, and for those of step t+1, whose old state this is.
-func (c *checker) readArrived(l, t int) error {
+func (c *checker) readArrived(l, t int) {
 	sh, b := c.s.shape, c.s.train.u.layers[l]
 	for _, row := range c.rows {
 		if row/sh.B != t && row/sh.B != t+1 {
 			continue
 		}
 		k := row % sh.B
-		dh, err := c.read(b.dh, k*sh.H, sh.H)
-		if err != nil {
-			return err
-		}
-		chain, err := c.read(b.chain, k*sh.H, sh.H)
-		if err != nil {
-			return err
-		}
+		dh := c.read(b.dh, k*sh.H, sh.H)
+		chain := c.read(b.chain, k*sh.H, sh.H)
 		sum := op.As[float64](dh)
 		for i, v := range chain {
 			sum[i] += float64(v)
@@ -69,20 +64,14 @@ func (c *checker) readArrived(l, t int) error {
 			c.level.old[row] = sum
 		}
 	}
-	return nil
 }
 
 // cellsBack compares the backward pass of a layer at one level. Its reference starts from each checked row's
 // cotangent and from the states and inputs of the forward pass.
-func (c *checker) cellsBack(g *group) error {
-	s, sh, t, l, e, lv := c.s, c.s.shape, c.s.train, g.layer, &c.errs[stGRUBack], &c.level
-	if err := c.readArrived(l, -1); err != nil {
-		return err
-	}
-	gx, gh, err := c.readGates(g)
-	if err != nil {
-		return err
-	}
+func (c *checker) cellsBack(g *group) {
+	s, sh, t, l, e, lv := c.s, c.s.shape, c.s.train, g.layer, &c.Errs[stGRUBack], &c.level
+	c.readArrived(l, -1)
+	gx, gh := c.readGates(g)
 	p, top := s.params.layers[l], l == sh.L-1
 	for _, row := range c.rows {
 		k, d := row%sh.B, lv.cotangents[row]
@@ -95,48 +84,32 @@ func (c *checker) cellsBack(g *group) error {
 			if !top {
 				at = row
 			}
-			dout, err := c.readScratch(g.dout, at*sh.H, sh.H)
-			if err != nil {
-				return err
-			}
+			dout := c.readScratch(g.dout, at*sh.H, sh.H)
 			for i, v := range dout {
 				d[i] += float64(v)
 			}
 		}
-		x, err := c.inputRow(l, g.level, row)
-		if err != nil {
-			return err
-		}
-		h, err := c.stateRow(l, g.level, row, 0)
-		if err != nil {
-			return err
-		}
+		x := c.inputRow(l, g.level, row)
+		h := c.stateRow(l, g.level, row, 0)
 		to := newGrad64(sh, l)
 		dx, dh := refCellBack(op.As[float64](x), op.As[float64](h), d, p.wi, p.wh, p.bi, p.bh, to)
 		e.Add(gx[row*sh.gates():][:sh.gates()], to.bi)
 		e.Add(gh[row*sh.gates():][:sh.gates()], to.bh)
 		e.Add(op.As[float32](lv.old[row]), dh)
 		if l > 0 {
-			got, err := c.readScratch(g.dx, row*sh.H, sh.H)
-			if err != nil {
-				return err
-			}
-			e.Add(got, dx)
+			e.Add(c.readScratch(g.dx, row*sh.H, sh.H), dx)
 		}
 	}
 	if l > 0 {
-		return nil
+		return
 	}
-	return c.energyBack(gx)
+	c.energyBack(gx)
 }
 
 // energyBack compares the energy's cotangent, a sum of input gradients over the time steps.
-func (c *checker) energyBack(gx []float32) error {
+func (c *checker) energyBack(gx []float32) {
 	s, sh := c.s, c.s.shape
-	de, err := c.read(s.train.de, 0, sh.B)
-	if err != nil {
-		return err
-	}
+	de := c.read(s.train.de, 0, sh.B)
 	w := s.params.layers[0].wi
 	for _, k := range c.carriersOf() {
 		want := float64(c.level.de[k])
@@ -145,54 +118,39 @@ func (c *checker) energyBack(gx []float32) error {
 				want += float64(v) * float64(w[i*sh.I])
 			}
 		}
-		c.errs[stGRUBack].Add(de[k:k+1], []float64{want})
+		c.Errs[stGRUBack].Add(de[k:k+1], []float64{want})
 	}
-	return nil
 }
 
 // checkGrads compares some rows of a layer's weight and bias gradients. The reference sums over all rows of the gates'
 // cotangents that the stage read.
-func (c *checker) checkGrads(g *group) error {
+func (c *checker) checkGrads(g *group) {
 	s, sh, t := c.s, c.s.shape, c.s.train
 	rows := sh.T * sh.B
 	add := g.add
 	slot := g.level % t.every
 	b := c.gradsOf(g.layer)
 	if g.layer == sh.L {
-		dp, err := c.read(t.dp, 0, sh.B*outputs)
-		if err != nil {
-			return err
-		}
-		h, err := c.readStored(t.u.layers[sh.L-1].states, (slot+1)*rows*sh.H, sh.B*sh.H)
-		if err != nil {
-			return err
-		}
-		return c.checkOuter(dp, outputs, h, sh.H, b[0], b[1], 0, add)
+		dp := c.read(t.dp, 0, sh.B*outputs)
+		h := c.readStored(t.u.layers[sh.L-1].states, (slot+1)*rows*sh.H, sh.B*sh.H)
+		c.checkOuter(dp, outputs, h, sh.H, b[0], b[1], 0, add)
+		return
 	}
 	var x []float32
-	var err error
 	if g.layer == 0 {
-		x, err = c.read(s.slots[c.slot].x, (g.micro*t.window+g.level)*rows*sh.I, rows*sh.I)
+		x = c.read(s.slots[c.slot].x, (g.micro*t.window+g.level)*rows*sh.I, rows*sh.I)
 	} else {
-		x, err = c.readStored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
+		x = c.readStored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
 	}
-	if err != nil {
-		return err
-	}
-	h, err := c.readStored(t.u.layers[g.layer].states, slot*rows*sh.H, rows*sh.H)
-	if err != nil {
-		return err
-	}
-	if err := c.checkOuter(c.level.gx, sh.gates(), x, sh.inputWidth(g.layer), b[0], b[2], 0, add); err != nil {
-		return err
-	}
-	return c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
+	h := c.readStored(t.u.layers[g.layer].states, slot*rows*sh.H, rows*sh.H)
+	c.checkOuter(c.level.gx, sh.gates(), x, sh.inputWidth(g.layer), b[0], b[2], 0, add)
+	c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
 }
 
 // checkOuter compares rows of a gradient w [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias
 // gradient. The argument of is the index of w among the layer's gradients; add means that the stage added to it.
-func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) error {
-	e, rows := &c.errs[stGrads], len(a)/m
+func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) {
+	e, rows := &c.Errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {
 		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and equally spaced ones between
 		want, sum := make([]float64, k), 0.0
@@ -207,15 +165,7 @@ func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias dev
 				want[j] += v * float64(y)
 			}
 		}
-		got, err := c.read(w, i*k, k)
-		if err != nil {
-			return err
-		}
-		e.Add(got, want)
-		if got, err = c.read(bias, i, 1); err != nil {
-			return err
-		}
-		e.Add(got, []float64{sum})
+		e.Add(c.read(w, i*k, k), want)
+		e.Add(c.read(bias, i, 1), []float64{sum})
 	}
-	return nil
 }

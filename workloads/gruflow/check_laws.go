@@ -32,21 +32,18 @@ func (c *checker) lawChecks() []gpuprof.Check {
 
 // checkConservation runs a step whose loss is the total energy, which carriers have deposited, still have, or took
 // along when they left. No parameter changes the total, so every gradient must be exactly 0.
-func (c *checker) checkConservation() error {
+func (c *checker) checkConservation() {
 	s, t, sh := c.s, c.s.train, c.s.shape
-	if err := s.restoreStart(); err != nil {
-		return err
-	}
-	if err := s.send(&s.slots[c.slot], c.batch, loop.Silent{}); err != nil {
-		return err
+	if c.Stops(s.restoreStart()) || c.Stops(s.send(&s.slots[c.slot], c.batch, loop.Silent{})) {
+		return
 	}
 	groups := s.slots[c.slot].groups
 	for i := range groups {
 		if groups[i].stage == stClip {
 			break
 		}
-		if err := s.run(&groups[i]); err != nil {
-			return err
+		if c.Stops(s.run(&groups[i])) {
+			return
 		}
 		if groups[i].stage != stLoss {
 			continue
@@ -60,8 +57,8 @@ func (c *checker) checkConservation() error {
 			for i := range v {
 				v[i] = b.value
 			}
-			if err := op.Send(s.mem.Dev, s.stream, b.to, v); err != nil {
-				return err
+			if c.Stops(op.Send(s.mem.Dev, s.stream, b.to, v)) {
+				return
 			}
 		}
 	}
@@ -69,37 +66,27 @@ func (c *checker) checkConservation() error {
 	e.Used = true
 	for l := range sh.L + 1 {
 		for _, b := range c.gradsOf(l) {
-			got, err := c.read(b, 0, b.Len()/4)
-			if err != nil {
-				return err
-			}
-			for _, v := range got {
+			for _, v := range c.read(b, 0, b.Len()/4) {
 				if v != 0 {
 					e.Diff = math.Inf(1)
 				}
 			}
 		}
 	}
-	return s.restoreStart()
+	c.Stops(s.restoreStart())
 }
 
 // checkChained compares the cotangents of the initial carriers and states with a float64 forward and backward pass of
 // the whole step. That pass reads only the batch, the parameters, the cotangents of the doses and the loss scale from
 // the device.
-func (c *checker) checkChained() error {
+func (c *checker) checkChained() {
 	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
-	ddose, err := c.read(t.ddose, 0, sh.D)
-	if err != nil {
-		return err
-	}
-	de, err := c.read(t.de, 0, sh.B)
-	if err != nil {
-		return err
-	}
+	ddose := c.read(t.ddose, 0, sh.D)
+	de := c.read(t.de, 0, sh.B)
 	sources, fields := drawSources(sh, s.seed), device.Floats(s.inputs)[c.batch*int(s.inputWords()):]
 	scale, err := t.step.Scale(s.stream)
-	if err != nil {
-		return err
+	if c.Stops(err) {
+		return
 	}
 	list := c.carriersOf()
 	for _, k := range list[:min(len(list), chainCarriers)] {
@@ -108,19 +95,12 @@ func (c *checker) checkChained() error {
 		before, dh := r.propagate(op.As[float64](ddose), after, newTrainGrads(sh))
 		e.Add(de[k:k+1], []float64{before.energy})
 		for l, b := range t.u.layers {
-			got, err := c.read(b.dh, k*sh.H, sh.H)
-			if err != nil {
-				return err
-			}
-			chain, err := c.read(b.chain, k*sh.H, sh.H)
-			if err != nil {
-				return err
-			}
+			got := c.read(b.dh, k*sh.H, sh.H)
+			chain := c.read(b.chain, k*sh.H, sh.H)
 			addTo(got, chain)
 			e.Add(got, dh[l])
 		}
 	}
-	return nil
 }
 
 // chainCarriers is the number of carriers whose whole step checkChained computes.

@@ -11,51 +11,25 @@ import (
 
 // checkMetrics compares each metric with a float64 sum over the device's arrays. The error is relative to the metric's
 // own size.
-func (c *checker) checkMetrics() error {
+func (c *checker) checkMetrics() {
 	s, sh := c.s, c.s.shape
-	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
-	if err != nil {
-		return err
-	}
-	levels, err := c.read(s.flow.level, 0, sh.B)
-	if err != nil {
-		return err
-	}
-	h, err := c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
-	if err != nil {
-		return err
-	}
-	got, err := c.read(s.flow.metrics, 0, sh.metrics())
-	if err != nil {
-		return err
-	}
+	rec := c.read(s.flow.record, 0, s.flow.record.Len()/4)
+	levels := c.read(s.flow.level, 0, sh.B)
+	h := c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
+	got := c.read(s.flow.metrics, 0, sh.metrics())
 	c.compareMetrics(got, refMetrics(sh, rec, intView(levels), h))
-	return nil
 }
 
 // copyBack checks that the results arrive on the host bit for bit.
-func (c *checker) copyBack() error {
+func (c *checker) copyBack() {
 	s, sl := c.s, &c.s.slots[c.slot]
-	if err := s.readPacked(sl); err != nil {
-		return err
+	if c.Stops(s.readPacked(sl)) || c.Stops(s.receive(sl, loop.Silent{})) || c.Stops(s.stream.Sync()) {
+		return
 	}
-	if err := s.receive(sl, loop.Silent{}); err != nil {
-		return err
-	}
-	if err := s.stream.Sync(); err != nil {
-		return err
-	}
-	metrics, err := c.read(s.flow.metrics, 0, sl.metrics.Len()/4)
-	if err != nil {
-		return err
-	}
-	c.errs[stMetrics].Same(device.Floats(sl.metrics), metrics)
-	rec, err := c.read(s.flow.record, 0, sl.out.Len()/4)
-	if err != nil {
-		return err
-	}
-	c.errs[stD2H].Same(device.Floats(sl.out), rec)
-	return nil
+	metrics := c.read(s.flow.metrics, 0, sl.metrics.Len()/4)
+	c.Errs[stMetrics].Same(device.Floats(sl.metrics), metrics)
+	rec := c.read(s.flow.record, 0, sl.out.Len()/4)
+	c.Errs[stD2H].Same(device.Floats(sl.out), rec)
 }
 
 // carriersKept is the number of buffers with the carriers, which are the first of those that checkGraph compares.
@@ -64,9 +38,9 @@ const carriersKept = 5
 // checkGraph replays the step's graph from the same start. It compares the results with those of the step's single
 // launches, which have been checked. With deterministic=off the metrics, and in training the parameters, may differ in
 // the last bits.
-func (c *checker) checkGraph() error {
-	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
-	results := func() (out [][]float32, err error) {
+func (c *checker) checkGraph() {
+	s, sl, e := c.s, &c.s.slots[c.slot], &c.Errs[stGraph]
+	results := func() (out [][]float32) {
 		all := []device.Buffer{c.net().h, s.flow.record, s.flow.energy, s.flow.level, s.flow.place}
 		if s.train != nil {
 			for _, p := range s.train.step.Params() {
@@ -74,31 +48,15 @@ func (c *checker) checkGraph() error {
 			}
 		}
 		for _, b := range append(all, s.flow.metrics) {
-			v, err := c.read(b, 0, b.Len()/4)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
+			out = append(out, c.read(b, 0, b.Len()/4))
 		}
-		return out, nil
+		return out
 	}
-	want, err := results()
-	if err != nil {
-		return err
+	want := results()
+	if c.Stops(c.resetSlot()) || c.Stops(s.send(sl, c.batch, loop.Silent{})) || c.Stops(s.runDevice(c.slot, loop.Silent{})) {
+		return
 	}
-	if err := c.resetSlot(); err != nil {
-		return err
-	}
-	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
-		return err
-	}
-	if err := s.runDevice(c.slot, loop.Silent{}); err != nil {
-		return err
-	}
-	got, err := results()
-	if err != nil {
-		return err
-	}
+	got := results()
 	last := len(want) - 1
 	for i := range want[:last] {
 		var off op.ErrorNorm
@@ -113,7 +71,6 @@ func (c *checker) checkGraph() error {
 			e.Diff = math.Inf(1)
 		}
 	}
-	return nil
 }
 
 func (c *checker) stageChecks() []gpuprof.Check {
@@ -122,7 +79,7 @@ func (c *checker) stageChecks() []gpuprof.Check {
 		all = len(c.rows)
 	}
 	var out []gpuprof.Check
-	for st, e := range c.errs {
+	for st, e := range c.Errs {
 		if !e.Used {
 			continue
 		}

@@ -1,6 +1,9 @@
 package gruflow
 
 import (
+	"context"
+	"slices"
+
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/optim"
@@ -16,7 +19,7 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	if v := device.Floats(sl.metrics); optim.Finite(v[len(v)-1]) {
 		return nil
 	}
-	c, steps := &checker{s: s}, s.train.done
+	c, steps := s.newChecker(context.Background()), s.train.done
 	return optim.Diverged("gruflow", steps, s.restoreStart, func(n int) (string, error) {
 		// Only the last steps are searched: after parameters become NaN, no step has a finite loss.
 		return c.stepAgain(i-steps+n, n >= steps-depth-1)
@@ -40,23 +43,17 @@ func (c *checker) stepAgain(i int, look bool) (string, error) {
 		if !look {
 			continue
 		}
-		if ok, err := c.writesFinite(g); err != nil || !ok {
-			return allStages()[g.stage].Name, err
+		if !c.writesFinite(g) {
+			return allStages()[g.stage].Name, nil
 		}
 	}
-	return "", nil
+	return "", c.Err
 }
 
-func (c *checker) writesFinite(g *group) (bool, error) {
+func (c *checker) writesFinite(g *group) bool {
 	s, t := c.s, c.s.train
-	words := func(list ...device.Buffer) (bool, error) {
-		for _, b := range list {
-			v, err := c.read(b, 0, b.Len()/4)
-			if err != nil || !optim.Finite(v...) {
-				return false, err
-			}
-		}
-		return true, nil
+	words := func(list ...device.Buffer) bool {
+		return !slices.ContainsFunc(list, func(b device.Buffer) bool { return !optim.Finite(c.read(b, 0, b.Len()/4)...) })
 	}
 	switch g.stage {
 	case stWeights, stOptimizer:
@@ -67,16 +64,14 @@ func (c *checker) writesFinite(g *group) (bool, error) {
 		return words(all...)
 	case stGRU, stRecompute:
 		if g.layer == s.shape.L {
-			return true, nil
+			return true
 		}
 		n := s.shape.T * s.shape.B * s.shape.H
-		v, err := c.readStored(t.u.layers[g.layer].kept, g.level%t.every*4*n, 4*n)
-		return optim.Finite(v...), err
+		return optim.Finite(c.readStored(t.u.layers[g.layer].kept, g.level%t.every*4*n, 4*n)...)
 	case stFlow:
 		return words(s.flow.record, s.flow.energy, s.flow.place)
 	case stMetrics:
-		v, err := c.read(s.flow.metrics, g.level*s.shape.metrics(), s.shape.metrics())
-		return optim.Finite(v...), err
+		return optim.Finite(c.read(s.flow.metrics, g.level*s.shape.metrics(), s.shape.metrics())...)
 	case stLoss:
 		return words(t.loss, t.ddose, t.dplace)
 	case stFlowBack:
@@ -86,10 +81,9 @@ func (c *checker) writesFinite(g *group) (bool, error) {
 	case stGrads:
 		return words(c.gradsOf(g.layer)...)
 	}
+	var all []device.Buffer
 	for l := range s.shape.L + 1 {
-		if ok, err := words(c.gradsOf(l)...); !ok || err != nil {
-			return false, err
-		}
+		all = append(all, c.gradsOf(l)...)
 	}
-	return true, nil
+	return words(all...)
 }

@@ -74,13 +74,16 @@ type state struct {
 // depositBias is the logit of 0.1, the share of its energy that a carrier of a new model usually deposits at a level.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
-// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H).
-func drawParams(s shape, seed uint64) params {
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). Without draw the weights are 0.
+func drawParams(s shape, seed uint64, draws bool) params {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	bound := 1 / math.Sqrt(float64(s.H))
 	draw := func(n int) []float32 {
 		v := make([]float32, n)
 		for i := range v {
+			if !draws {
+				break
+			}
 			v[i] = float32((2*rng.Float64() - 1) * bound)
 		}
 		return v

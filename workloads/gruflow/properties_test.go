@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -292,17 +291,6 @@ func TestAutomaticChoice(t *testing.T) {
 		impl := chooseImpl(tt.device, k)
 		if vendor := chooseVendor(tt.device, k, impl); impl != tt.impl || vendor != tt.vendor {
 			t.Errorf("%s with %v: %s, vendor %t", tt.set, tt.device.Facts, impl, vendor)
-		}
-	}
-}
-
-// Around the number of sampled rows there are too few to draw from: 65 rows once
-// had the check draw for ever.
-func TestPickRows(t *testing.T) {
-	for n := 1; n <= sampledRows+5; n++ {
-		rows, whole := pickRows(rand.New(rand.NewPCG(1, 2)), n, false)
-		if want := n <= sampledRows+2; whole != want || len(rows) != min(n, sampledRows+2) || rows[0] != 0 || rows[len(rows)-1] != n-1 {
-			t.Errorf("of %d rows %d were picked, from %d to %d, all of them: %t", n, len(rows), rows[0], rows[len(rows)-1], whole)
 		}
 	}
 }

@@ -113,10 +113,6 @@ func (r *recording) bytes() (all, window int64) {
 	return int64(r.windows()) * window, window
 }
 
-// extraWords returns the number of four-byte words that a session with tape=saved, which records without a backward
-// pass, allocates in addition to the parameters.
-func (r *recording) extraWords() int64 { return wordsOf(r.recordRequests()) + wordsOf(r.requests()) }
-
 // takeTurns makes successive windows use the kept recordings in turn. Launches bound before this call keep using the
 // first one.
 func (s *session) takeTurns() {

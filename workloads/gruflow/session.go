@@ -13,8 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// depth is the number of steps in flight: while the device computes one step, the next step's input is copied.
-const depth = 2
+const depth = loop.Depth
 
 // session is the opened workload: everything is allocated and bound.
 type session struct {
@@ -29,8 +28,6 @@ type session struct {
 	mem       op.Arena
 	net       *gru // of the first slot; the other slot may use its state in the opposite direction
 	slots     [depth]slot
-	stages    []gpuprof.Stage
-	index     [stageCount]int // index of each stage in stages
 	graphs    loop.Graphs
 
 	inputs  device.Buffer // pinned: the inputs of all batches, [batches,T,B,I]
@@ -62,6 +59,18 @@ type slot struct {
 }
 
 func open(ctx context.Context, d device.Device, c workloads.Config) (*session, error) {
+	s := newSession(d, c)
+	if err := s.checkMemory(ctx, d, c); err != nil {
+		return nil, err
+	}
+	if err := s.allocate(ctx, d); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newSession plans a session; it allocates no device memory.
+func newSession(d device.Device, c workloads.Config) *session {
 	k := readSettings(c.Knobs)
 	s := &session{
 		k: k, seed: c.Seed, shape: k.shape, prec: parsePrecision(k.Precision), impl: chooseImpl(d.Info(), k),
@@ -80,13 +89,7 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	if c.Mode != gpuprof.Hot {
 		s.batches = s.batchRotation(d.Info().CacheBytes)
 	}
-	if err := s.checkMemory(d); err != nil {
-		return nil, err
-	}
-	if err := s.allocate(ctx, d); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return s
 }
 
 // batchRotation returns the number of input batches through which a run rotates, so that no batch is still in the cache
@@ -143,7 +146,7 @@ func (s *session) allocateDevice() {
 	sh := s.shape
 	b := int64(sh.B)
 	on := func(what string, n int64) device.Buffer { return s.mem.Words(what, n, device.OnDevice) }
-	s.params = drawParams(sh, s.seed)
+	s.params = drawParams(sh, s.seed, !op.Counts(s.mem.Dev))
 	s.allocateNet()
 	proj := s.params.proj
 	if s.net.impl == implPlain { // the matrix product reads the transpose
@@ -211,7 +214,7 @@ func (s *session) newNet(info device.Info) *gru {
 func (s *session) drawBatches() {
 	n := s.inputWords()
 	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, device.Pinned)
-	if s.mem.Err != nil {
+	if s.mem.Err != nil || op.Counts(s.mem.Dev) {
 		return
 	}
 	x := device.Floats(s.inputs)
@@ -222,6 +225,9 @@ func (s *session) drawBatches() {
 
 // restoreStart restores the carriers' initial state, and in training also the initial parameters.
 func (s *session) restoreStart() error {
+	if op.Counts(s.mem.Dev) {
+		return nil
+	}
 	st := drawState(s.shape, s.seed)
 	for _, part := range []struct {
 		to   device.Buffer
@@ -237,15 +243,6 @@ func (s *session) restoreStart() error {
 	}
 	return nil
 }
-
-// Main implements workloads.Session.
-func (s *session) Main() device.Stream { return s.Compute }
-
-// Depth implements workloads.Session.
-func (s *session) Depth() int { return depth }
-
-// Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements workloads.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {

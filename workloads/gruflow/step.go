@@ -4,7 +4,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/loop"
-	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Step implements workloads.Session: one recurrent step of all carriers.
@@ -43,7 +42,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 
 // send copies a batch of inputs to the device, concurrently with the device's computation.
 func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
-	sp := p.Begin(s.index[stH2D], s.Copies)
+	sp := p.Begin(s.Span[stH2D], s.Copies)
 	n := sl.x.Len()
 	err := s.Copies.Copy(sl.x, 0, s.inputs, batch*n, n)
 	p.End(sp)
@@ -55,7 +54,7 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 
 // runDevice enqueues a step's device work, as launches or as a graph.
 func (s *session) runDevice(k int, p workloads.Probe) error {
-	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k}, s.stream, s.index[stGraph], p); replayed {
+	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k}, s.stream, s.Span[stGraph], p); replayed {
 		return err
 	}
 	return s.compute(k, p)
@@ -77,7 +76,7 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if g.part != nil && s.train.step.Skips(g.part) {
 			continue
 		}
-		sp := p.Begin(s.index[g.stage], s.stream)
+		sp := p.Begin(s.Span[g.stage], s.stream)
 		err := s.run(g)
 		if err == nil && g.stage == s.lastRead() && s.Items == 0 {
 			err = s.readPacked(sl)
@@ -86,19 +85,14 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if err != nil {
 			return err
 		}
-		if err := s.readDecision(g.part, p); err != nil {
+		if g.part == nil { // not a part of an optimizer step
+			continue
+		}
+		if err := s.train.step.Hear(g.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// readDecision reads the value from which the host decides how the optimizer's step continues after a part of it.
-func (s *session) readDecision(part *optim.Part, p workloads.Probe) error {
-	if part == nil { // not a part of an optimizer step
-		return nil
-	}
-	return s.train.step.Hear(part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) })
 }
 
 // readLoss reads the loss on the host as often as the knob loss_read requires.
@@ -124,7 +118,7 @@ func (s *session) readPacked(sl *slot) error {
 
 // receive copies the records to the host and releases the slot.
 func (s *session) receive(sl *slot, p workloads.Probe) error {
-	sp := p.Begin(s.index[stD2H], s.stream)
+	sp := p.Begin(s.Span[stD2H], s.stream)
 	err := s.stream.Copy(sl.out, 0, s.flow.record, 0, sl.out.Len())
 	p.End(sp)
 	if err != nil {

@@ -130,17 +130,6 @@ func (t *training) outerShapes() [][2]int {
 	return append(t.u.outerShapes(), [2]int{outputs, t.u.net.s.H})
 }
 
-// memoryWords returns the number of four-byte words that opening and binding allocate; see requests.
-func (t *training) memoryWords(kind string) int64 {
-	s := t.u.net.s
-	var sizes []int
-	for l := range s.L {
-		sizes = append(sizes, s.gates()*s.inputWidth(l), s.gates()*s.H, s.gates(), s.gates())
-	}
-	sizes = append(sizes, outputs*s.H, outputs)
-	return wordsOf(t.u.requests()) + tableWords(kind, t.outerShapes()...) + wordsOf(t.requests()) + t.step.Words(sizes) + op.Sum{N: s.D + s.B}.Scratch()/4
-}
-
 // openTraining allocates the training memory. The carriers and the projection must be allocated before.
 func (s *session) openTraining() {
 	t := s.train

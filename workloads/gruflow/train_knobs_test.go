@@ -30,7 +30,7 @@ func TestSettingsThatChangeNoBit(t *testing.T) {
 func TestScaledGradients(t *testing.T) {
 	gradients := func(set ...string) (all []float64) {
 		s := openSession(t, "small", append(set, "pass=train", "flows=64", "hidden=64", "layers=1", "depth=1", "steps=40", "window=1", "clip=1000000")...)
-		c := &checker{s: s}
+		c := s.newChecker(t.Context())
 		// Cotangents as small as those of a mean over many.
 		if err := s.send(&s.slots[0], 0, loop.Silent{}); err != nil {
 			t.Fatal(err)

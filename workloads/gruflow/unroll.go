@@ -96,14 +96,6 @@ func (u *unroll) outerShapes() (all [][2]int) {
 	return all
 }
 
-// tableWords returns the total length, in 4-byte words, of op.Outer's tables for these shapes on a kind of device.
-func tableWords(kind string, shapes ...[2]int) (n int64) {
-	for _, s := range shapes {
-		n += int64(len(op.Outer{M: s[0], K: s[1]}.Table(kind)))
-	}
-	return n
-}
-
 // open allocates the device memory.
 func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 	s := u.net.s
@@ -127,22 +119,6 @@ func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
 func (u *unroll) roundedWords() int64 {
 	s := u.net.s
 	return u.net.prec.words(int64(s.T) * int64(s.B) * int64(max(s.I, s.gates())))
-}
-
-// scratchWords returns an upper bound, in four-byte words, of the scratch memory that is in use at the same time.
-func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
-	s, p := u.net.s, u.net.prec
-	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
-	var sums int64
-	for _, m := range shapes {
-		o := op.Outer{Rows: int(n), M: m[0], K: m[1]}
-		sums = max(sums, o.Partial()+o.Work(kind))
-	}
-	words := 2*n*g + 2*n*int64(s.H) + sums + int64(s.B)*g
-	if p != fp32 {
-		words += p.words(n*max(width, g)) + p.words(int64(s.B)*int64(s.H)) + n*width
-	}
-	return words
 }
 
 // weightsBackward returns a layer's weights in the format of the backward products.

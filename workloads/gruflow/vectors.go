@@ -319,10 +319,7 @@ func worseOf(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 	worst := gpuprof.Number(0)
 	for _, p := range [][2][]float64{{out, wantOut}, {hn, wantHn}} {
 		var e op.ErrorNorm
-		for i, w := range p[1] {
-			e.Diff += (p[0][i] - w) * (p[0][i] - w)
-			e.Ref += w * w
-		}
+		e.AddWide(p[0], p[1])
 		if r := gpuprof.Number(e.Relative()); op.Worse(worst, r) {
 			worst = r
 		}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -21,6 +22,24 @@ func Shortest(pass, between func() error) (time.Duration, error) {
 			if err := between(); err != nil {
 				return 0, err
 			}
+		}
+	}
+	return best, nil
+}
+
+// Fastest returns the first of the candidates for which measure returns the least time.
+func Fastest[C any, T ~int64](ctx context.Context, candidates []C, measure func(C) (T, error)) (best C, err error) {
+	least := T(math.MaxInt64)
+	for _, c := range candidates {
+		if err := ctx.Err(); err != nil {
+			return best, err //nolint:wrapcheck // the caller was interrupted
+		}
+		t, err := measure(c)
+		if err != nil {
+			return best, err
+		}
+		if t < least {
+			best, least = c, t
 		}
 	}
 	return best, nil

@@ -26,6 +26,42 @@ type Pace struct {
 	Item            device.Buffer // pageable destination of .item()
 	Pool            device.Pool   // for reset_stats and pool_trim
 	SyncAt, SlotAt  int           // indices of the stages Sync and Backpressure
+	stages          []gpuprof.Stage
+	// Span has, for each stage that Describe was given, its index in Stages.
+	Span [mostStages]int
+}
+
+// Depth is the number of steps in flight: while the device computes one step, the caller prepares the next.
+const Depth = 2
+
+// mostStages is the largest number of stages of a workload.
+const mostStages = 32
+
+// Main implements workloads.Session.
+func (p *Pace) Main() device.Stream { return p.Compute }
+
+// Depth implements workloads.Session.
+func (p *Pace) Depth() int { return Depth }
+
+// Stages implements workloads.Session.
+func (p *Pace) Stages() []gpuprof.Stage { return p.stages }
+
+// Describe sets the stages of a step: those of all stages of the workload that have spans.
+func (p *Pace) Describe(all []gpuprof.Stage) {
+	p.stages = nil
+	for i, st := range all {
+		if st.MaxSpans == 0 {
+			continue
+		}
+		p.Span[i] = len(p.stages)
+		switch st.Name {
+		case Sync:
+			p.SyncAt = p.Span[i]
+		case Backpressure:
+			p.SlotAt = p.Span[i]
+		}
+		p.stages = append(p.stages, st)
+	}
 }
 
 // Open sets the device's threads by the knob threads, if the settings have it, and makes the streams.
@@ -75,7 +111,11 @@ func (p *Pace) CloseStreams() error {
 
 // Cycle returns the number of steps after which the waits repeat: the least common multiple of the knobs' periods.
 func (p *Pace) Cycle() int {
-	a, b := max(p.Every, 1), max(p.Trims, 1)
+	return Period(max(p.Every, 1), max(p.Trims, 1))
+}
+
+// Period returns the least common multiple of two periods in steps.
+func Period(a, b int) int {
 	for x, y := a, b; ; x, y = y, x%y {
 		if y == 0 {
 			return a / x * b

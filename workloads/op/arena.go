@@ -97,6 +97,11 @@ func (a *Arena) Receive(s device.Stream, src device.Buffer, at, n int) ([]float3
 
 // Send copies v to dst through a temporary pageable buffer and waits, because it frees that buffer.
 func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) error {
+	return SendAt(dev, s, dst, 0, v)
+}
+
+// SendAt is Send to the elements of dst from index at on.
+func SendAt(dev device.Device, s device.Stream, dst device.Buffer, at int, v []float32) error {
 	if len(v) == 0 {
 		return nil
 	}
@@ -105,7 +110,7 @@ func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) er
 		return err
 	}
 	copy(device.Floats(src), v)
-	err = s.Copy(dst, 0, src, 0, len(v)*floatBytes)
+	err = s.Copy(dst, at*floatBytes, src, 0, len(v)*floatBytes)
 	if err == nil {
 		err = s.Sync()
 	}
@@ -126,6 +131,21 @@ func Receive(dev device.Device, s device.Stream, src device.Buffer, at, n int) (
 	}
 	out, err := receiveThrough(dst, s, src, at, n)
 	return out, cmp.Or(err, dst.Free())
+}
+
+// ReceiveBytes copies bytes [at, at+n) of src to the host and waits for the copy.
+func ReceiveBytes(dev device.Device, s device.Stream, src device.Buffer, at, n int) ([]byte, error) {
+	if n == 0 {
+		return []byte{}, nil
+	}
+	dst, err := dev.Alloc(n, device.Pageable)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.Copy(dst, 0, src, at, n); err == nil {
+		err = s.Sync()
+	}
+	return slices.Clone(dst.Bytes()), cmp.Or(err, dst.Free())
 }
 
 // receiveThrough copies elements [at, at+n) of src to the host through a host buffer, and waits for the copy.

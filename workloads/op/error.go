@@ -23,6 +23,15 @@ func (e *ErrorNorm) Add(out []float32, ref []float64) {
 	}
 }
 
+// AddWide is Add for an output in float64.
+func (e *ErrorNorm) AddWide(out, ref []float64) {
+	e.Used = true
+	for i, r := range ref {
+		e.Diff += (out[i] - r) * (out[i] - r)
+		e.Ref += r * r
+	}
+}
+
 // Same compares a and b bit for bit: any difference makes the error infinite.
 func (e *ErrorNorm) Same(a, b []float32) {
 	e.Used = true

@@ -211,12 +211,3 @@ func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	}
 	return runs
 }
-
-// Scratch returns the number of bytes that Bind allocates for the tables.
-func (g Gate) Scratch() int64 {
-	runs, err := g.compileRuns()
-	if err != nil {
-		return 0
-	}
-	return runs.tableBytes() + max(int64(columnInts*g.OutDim()), 1)*floatBytes
-}

@@ -47,12 +47,3 @@ func (r gateRuns) gradFlops() int {
 	}
 	return n
 }
-
-// Scratch returns the number of bytes that Bind allocates for the tables.
-func (g GateGrad) Scratch() int64 {
-	runs, err := g.Gate.compileRuns()
-	if err != nil {
-		return 0
-	}
-	return runs.tableBytes()
-}

@@ -77,15 +77,6 @@ func (g Gemm) Bind(dev device.Device, a, b, out device.Buffer, edgeCap int) (*Bo
 	return k.finishBinding()
 }
 
-// Scratch returns the number of bytes that Bind allocates for packed copies of the operands.
-func (g Gemm) Scratch(edgeCap int) int64 {
-	p := packingOf(g.Precision, g.K)
-	if p.form == packPlain {
-		return 0
-	}
-	return (max(p.wordCount(int64(edgeCap)), 1) + max(p.wordCount(int64(g.N)), 1)) * floatBytes
-}
-
 func (g Gemm) precisionName() string {
 	if g.Precision == "" {
 		return FP32

@@ -50,18 +50,6 @@ func (l lab) normal(n int) []float32 {
 	return v
 }
 
-// scratchIs checks that an operation took the bytes that were announced.
-func (l lab) scratchIs(what string, b *Bound, want int64) {
-	l.t.Helper()
-	got := int64(0)
-	for _, o := range b.owned {
-		got += int64(o.Len())
-	}
-	if got != want {
-		l.t.Errorf("%s: Bind took %d bytes, Scratch said %d", what, got, want)
-	}
-}
-
 func TestPointwise(t *testing.T) {
 	onBoth(t, func(t *testing.T, l lab) {
 		const n = 1500
@@ -101,7 +89,6 @@ func TestGateGrad(t *testing.T) {
 			x, dout, dx := l.normal(rows*in), l.normal(rows*out), l.floats(nans(rows*in))
 			b := l.must(GateGrad{g}.Bind(l.dev, l.floats(x), l.floats(dout), dx, rows))
 			l.run(b)
-			l.scratchIs("gate", b, GateGrad{g}.Scratch())
 			want := make([]float64, rows*in)
 			for r := range rows {
 				if err := RefGateGrad(g, doubles(x[r*in:(r+1)*in]), doubles(dout[r*out:(r+1)*out]), want[r*in:(r+1)*in]); err != nil {
@@ -123,7 +110,6 @@ func TestLinearGrad(t *testing.T) {
 				dout, w, dx := l.normal(rows*out), l.normal(m.WeightNumel()), l.floats(nans(rows*in))
 				b := l.must(LinearGrad{m}.Bind(l.dev, l.floats(dout), l.floats(w), dx, rows))
 				l.run(b)
-				l.scratchIs("linear", b, LinearGrad{m}.Scratch(rows))
 				want := make([]float64, rows*in)
 				for r := range rows {
 					RefLinearGrad(m, nil, doubles(w), doubles(dout[r*out:(r+1)*out]), want[r*in:(r+1)*in], nil)
@@ -150,9 +136,6 @@ func TestMLPGrad(t *testing.T) {
 			g := MLPGrad{MLP: m, Add: true}
 			backward := l.must(g.Bind(l.dev, MLPGradBuffers{A: a, W1: one, W2: two, DW: l.floats(dw), DA: da, DB: out}, edges))
 			l.run(forward, weights, backward)
-			l.scratchIs("mlp", forward, m.KeptScratch(edges))
-			l.scratchIs("weights", weights, m.WeightsScratch(edges))
-			l.scratchIs("mlp backwards", backward, g.Scratch(edges))
 			near(t, "weights made again", l.read(again, edges*m.Out), l.read(w, edges*m.Out), 1e-30)
 			want, back := make([]float64, edges*m.Out), make([]float64, edges*m.In)
 			for e := range edges {
@@ -281,7 +264,6 @@ func TestReadoutAndSum(t *testing.T) {
 		at, out, dx, sum := l.floats(a), l.floats(rho), l.floats(nans(rows*width)), l.floats(nans(1))
 		s := Sum{N: rows}
 		total := l.must(s.Bind(l.dev, out, sum))
-		l.scratchIs("sum", total, s.Scratch())
 		l.run(l.must(r.Bind(l.dev, l.floats(x), at, out, rows)), l.must(r.BindGrad(l.dev, out, at, dx, rows)), total)
 		want, back, all := make([]float64, rows), make([]float64, rows*width), 0.0
 		for i := range rows {
@@ -361,7 +343,6 @@ func TestTensorProductGrad(t *testing.T) {
 				}
 				c := l.gradient(TensorProduct{TP: p, Layout: layout, Scale: .3}, g, false)
 				l.run(c.b)
-				l.scratchIs(name, c.b, c.g.Scratch(g.nodes, len(g.rowPtr)-1, len(g.src), true, true, l.dev.Info().Kind))
 				dx, dy, dw := c.reference(t)
 				near(t, name+" dx", l.read(c.dx, len(dx)), dx, 2e-6)
 				near(t, name+" dy", l.read(c.dy, len(dy)), dy, 2e-6)

@@ -198,14 +198,10 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 
 func (r *rig) bind(c *convolution) {
 	r.t.Helper()
-	before := r.dev.Memory().InUse
 	p, s, err := c.tp.Bind(r.dev, c.b, c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src))
 	c.product = r.must(p, err)
 	if s != nil {
 		c.scatter = r.must(s, nil)
-	}
-	if got, want := r.dev.Memory().InUse-before, c.tp.Scratch(c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src)); got < want || got > want+int64(len(c.product.owned))*8192 {
-		r.t.Errorf("Bind took %d bytes, Scratch said %d", got, want)
 	}
 }
 

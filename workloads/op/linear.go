@@ -185,17 +185,6 @@ func (m mixing) cutSlices(out, length int) blockSlices {
 	return s
 }
 
-// Scratch returns the number of bytes that Bind allocates: tables, and for mul_ir transposed copies of x and out.
-func (l Linear) Scratch(rows int) int64 {
-	pairs, coefficients := l.pairTable()
-	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratchBytes(rows)
-	if l.Layout == MulIr {
-		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
-		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
-	}
-	return n
-}
-
 // Bind binds the operation for the given number of rows: one launch, or with mul_ir three, two of them transposes.
 func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "linear", 0)
@@ -254,10 +243,6 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 			x: x, w: w, out: out, table: t, coefficients: c, plan: cut, rows: rows, inDim: m.in.Dim(),
 			outDim: m.out.Dim(), pairs: len(m.coefficients), add: add, slices: p.slices,
 		})
-}
-
-func (m mixing) scratchBytes(rows int) int64 {
-	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.makePlan(rows).ints)), 1)) * floatBytes
 }
 
 // totalCost counts two operations per weight and component, and per pair one product of input and coefficient.

@@ -54,19 +54,6 @@ func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int)
 	return k.finishBinding()
 }
 
-// Scratch returns the number of bytes that Bind allocates: tables, transposed weights and, for mul_ir, transposed dout
-// and dx.
-func (g LinearGrad) Scratch(rows int) int64 {
-	l := g.Linear
-	m, all := g.transposedMixing(rows)
-	n := m.scratchBytes(rows) + flipScratch(all...)
-	if l.Layout == MulIr {
-		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
-		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
-	}
-	return n
-}
-
 func (g LinearGrad) totalCost(rows int) gpuprof.Cost {
 	flops := 0
 	pairs, coefficients := g.Linear.pairTable()

@@ -52,18 +52,6 @@ func (m MLP) BindWeights(dev device.Device, h, w2, w device.Buffer, edgeCap int)
 	return second.Bind(dev, h, w2, w, edgeCap)
 }
 
-// KeptScratch returns the number of bytes that BindKept allocates.
-func (m MLP) KeptScratch(edgeCap int) int64 {
-	first, second := m.gemmLayers()
-	return first.Scratch(edgeCap) + second.Scratch(edgeCap)
-}
-
-// WeightsScratch returns the number of bytes that BindWeights allocates.
-func (m MLP) WeightsScratch(edgeCap int) int64 {
-	_, second := m.gemmLayers()
-	return second.Scratch(edgeCap)
-}
-
 func (g MLPGrad) gemmLayers() (toHidden, toBasis Gemm) {
 	toBasis, toHidden = g.MLP.gemmLayers()
 	toHidden.K, toHidden.N = toHidden.N, toHidden.K
@@ -115,21 +103,4 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	}
 	k.b.minimum = minimum.add(slope).add(last)
 	return k.finishBinding()
-}
-
-// HiddenScratch returns the number of bytes that Bind allocates if DB is nil.
-func (g MLPGrad) HiddenScratch(edgeCap int) int64 {
-	toHidden, _ := g.gemmLayers()
-	return toHidden.Scratch(edgeCap) + flipScratch(matrix{0, g.MLP.Hidden, g.MLP.Out})
-}
-
-// Scratch returns the number of bytes that Bind allocates.
-func (g MLPGrad) Scratch(edgeCap int) int64 {
-	m := g.MLP
-	_, toBasis := g.gemmLayers()
-	n := g.HiddenScratch(edgeCap) + toBasis.Scratch(edgeCap) + flipScratch(matrix{0, m.In, m.Hidden})
-	if g.Add {
-		n += max(int64(edgeCap)*int64(m.In), 1) * floatBytes
-	}
-	return n
 }

@@ -106,17 +106,13 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-func TestLinearCostAndScratch(t *testing.T) {
+func TestLinearCost(t *testing.T) {
 	r := newRig(t, 1)
 	l := Linear{In: irreps(t, "3x0e+2x1o"), Out: irreps(t, "4x0e+5x1o"), Layout: MulIr}
 	if got := l.WeightNumel(); got != 12+10 {
 		t.Fatalf("%d weights, expected 22", got)
 	}
-	before := r.dev.Memory().InUse
 	b := r.must(l.Bind(r.dev, r.normal(2*9), r.normal(22), r.alloc(2*19), 2))
-	if got := r.dev.Memory().InUse - before; got < l.Scratch(2) {
-		t.Errorf("Bind took %d bytes, Scratch said %d", got, l.Scratch(2))
-	}
 	// a row: 2*12 + 3*2*10 products and sums, 3 + 3*2 scaled inputs.
 	if got, want := b.Minimum(), (gpuprof.Cost{Flops: 2 * (24 + 60 + 9), BytesRead: 4 * (18 + 22), BytesWritten: 4 * 38, Launches: 1}); got != want {
 		t.Errorf("minimum %+v, expected %+v", got, want)

@@ -43,12 +43,3 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	})
 	return out
 }
-
-func flipScratch(all ...matrix) int64 {
-	var n, rows int64
-	for _, m := range all {
-		n = max(n, int64(m.at)+int64(m.rows)*int64(m.cols))
-		rows += int64(m.rows)
-	}
-	return (max(n, 1) + max(flipInts*rows, 1)) * floatBytes
-}

@@ -104,8 +104,12 @@ func TestPrecisions(t *testing.T) {
 		if len(bound.Parts()) != c.launches {
 			t.Errorf("%q: %d launches, expected %d", c.name, len(bound.Parts()), c.launches)
 		}
-		if got := g.Scratch(rows); got != 4*c.scratchFloats {
-			t.Errorf("%q: %d bytes of scratch, expected %d", c.name, got, 4*c.scratchFloats)
+		got, err := Need(r.dev, func(d device.Device) error {
+			_, err := g.Bind(d, a, b, out, rows)
+			return err
+		})
+		if err != nil || got != 4*c.scratchFloats {
+			t.Errorf("%q: %d bytes of scratch, expected %d, %v", c.name, got, 4*c.scratchFloats, err)
 		}
 	}
 }

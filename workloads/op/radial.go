@@ -31,17 +31,6 @@ const (
 	radialHidden    = 1024 // largest width of a hidden layer that is rounded
 )
 
-// Scratch returns the number of bytes that Bind allocates: the hidden layer h, and w2 if it is packed.
-func (r Radial) Scratch(edgeCap int) int64 {
-	_, second := r.MLP.gemmLayers()
-	p := packingOf(second.Precision, second.K)
-	n := max(p.wordCount(int64(edgeCap)), 1)
-	if p.form != packPlain {
-		n += max(p.wordCount(int64(second.N)), 1)
-	}
-	return n * floatBytes
-}
-
 // Bind binds the operation for up to edgeCap edges.
 func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "radial functions and MLP", edgeCap)

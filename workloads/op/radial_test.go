@@ -39,11 +39,7 @@ func TestRadial(t *testing.T) {
 			c.MLP.Precision = precision
 			m := c.MLP
 			vec, w1, w2, w := r.normal(edges*3), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), r.poisoned(edges*m.Out)
-			before := r.dev.Memory().InUse
 			bound := r.must(c.Bind(r.dev, vec, w1, w2, w, edges))
-			if got := r.dev.Memory().InUse - before; got < c.Scratch(edges) || got > c.Scratch(edges)+8192 {
-				t.Errorf("%+v: Bind took %d bytes, Scratch said %d", c, got, c.Scratch(edges))
-			}
 			r.run(bound)
 			want := make([]float64, edges*m.Out)
 			refRadial(t, c, wide(vec, 0, 3*edges), wide(w1, 0, m.In*m.Hidden), wide(w2, 0, m.Hidden*m.Out), want)

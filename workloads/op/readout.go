@@ -119,13 +119,3 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 		x, n = to, chunks
 	}
 }
-
-// Scratch returns the number of bytes that Bind allocates.
-func (s Sum) Scratch() int64 {
-	var words int64
-	for n := s.N; n > sumChunk; {
-		n = ceilDiv(n, sumChunk)
-		words += int64(n)
-	}
-	return words * floatBytes
-}

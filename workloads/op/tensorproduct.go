@@ -167,29 +167,6 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	return product, nil, err
 }
 
-// Scratch returns the number of bytes that Bind will allocate.
-func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
-	if t.Check() != nil {
-		return 0
-	}
-	tab, err := t.compileTable()
-	if err != nil {
-		return 0
-	}
-	if t.Impl == ImplUnfused {
-		return t.unfusedScratch(edgeCap)
-	}
-	plan, err := t.planFor(tab)
-	if err != nil {
-		return 0
-	}
-	n := tab.scratchBytes() + int64(len(plan.ints))*floatBytes
-	if t.Impl == ImplFused {
-		return n
-	}
-	return n + t.csrScratch(nodes, rows, edgeCap)
-}
-
 // minimumCost is a lower bound for any implementation. It counts per edge and path the sums M_ik = sum_j C_ijk Y_j. For
 // every copy it counts w*x, its products with the non-zeros of M, and the sum at the destination; for modes other than
 // uvu also the products of the extra multiplicities. Indices and inputs are read once, and only the rows of the output

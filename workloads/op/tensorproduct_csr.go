@@ -32,15 +32,6 @@ func (t TensorProduct) segmentCount(edgeCap int) int {
 	return (edgeCap + t.segmentLength() - 1) / t.segmentLength()
 }
 
-func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
-	n := max(int64(t.segmentCount(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
-	if t.Layout == MulIr {
-		n += (max(int64(nodes)*int64(t.TP.In1.Dim()), 1) + max(int64(rows)*int64(t.TP.Out.Dim()), 1)) * floatBytes
-		n += Transpose{Irreps: t.TP.In1}.transposeScratch() + Transpose{Irreps: t.TP.Out}.transposeScratch()
-	}
-	return n
-}
-
 // addCSR appends the launches of csr. For the layout mul_ir it transposes the features of the nodes first and the
 // output rows last, so that inner loops run over contiguous copies. That costs little compared with the edges.
 func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nodes, rows int) {

@@ -203,12 +203,6 @@ func (g generatedGrad) shapeKernel() *device.Kernel {
 	return &k
 }
 
-// scratchWords returns the number of four-byte words that the generated kernel needs in addition to the general
-// kernel's: the plan, and with dy the columns of all warps.
-func (g generatedGrad) scratchWords(t TensorProduct, edgeCap int, dy bool) int64 {
-	return max(int64(len(t.generatedGradPlan(g))), 1) + max(g.partialWords(edgeCap, dy), 1)
-}
-
 func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
 	if !dy {
 		return 0

@@ -311,30 +311,3 @@ func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
 	k.SharedBytes = p.shared
 	return &k
 }
-
-// Scratch returns the number of bytes that Bind allocates on that kind of device for dw and, where set, dy and dx.
-func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dy, dx bool, kind string) int64 {
-	p := t.Product
-	plan, err := p.makeBackPlan()
-	if err != nil {
-		return 0
-	}
-	in, out := int64(p.TP.In1.Dim()), int64(p.TP.Out.Dim())
-	n := max(int64(len(plan.ints)), 1) + max(int64(len(plan.constants)), 1)
-	if p.Layout == MulIr {
-		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
-	}
-	if g, ok := t.Product.generatedGrad(); ok && kind != "host" {
-		n += g.scratchWords(p, edgeCap, dy)
-	}
-	if g, ok := p.generatedGradX(); ok && dx && kind != "host" {
-		n += max(int64(len(p.generatedGradXPlan(g))), 1)
-	}
-	if dx {
-		n += max(t.segmentCount(nodes, edgeCap)*in, 1)
-		if p.Layout == MulIr {
-			n += max(int64(nodes)*in, 1) + int64(4*len(p.TP.In1))
-		}
-	}
-	return n * floatBytes
-}

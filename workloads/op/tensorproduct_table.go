@@ -122,7 +122,3 @@ func coupledPairs(mode so3.Mode, m1, m2, mo int) (pairs, fed int) {
 	}
 	return m1 * m2, 1
 }
-
-func (tab tpTable) scratchBytes() int64 {
-	return (max(int64(len(tab.ints)), 1) + max(int64(len(tab.constants)), 1)) * floatBytes
-}

@@ -107,19 +107,6 @@ func (t TensorProduct) unfusedTerms() (unfusedTerms, error) {
 	return u, nil
 }
 
-func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
-	terms, err := t.unfusedTerms()
-	if err != nil {
-		return 0
-	}
-	outer, contracted := t.edgeWidths()
-	n := max(int64(len(terms.ints)), 1) + max(int64(len(terms.constants)), 1)
-	for _, width := range []int{t.TP.In1.Dim(), outer, contracted, t.TP.Out.Dim()} {
-		n += max(int64(edgeCap)*int64(width), 1)
-	}
-	return n * floatBytes
-}
-
 // bindUnfused binds two operations: product writes every edge's result to the buffer mid [E,out dim], scatter sums mid
 // over edges. product owns the memory of both.
 func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {

@@ -45,5 +45,3 @@ func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
 		x: x, out: out, table: table, count: itemCount, dim: dim, blocks: len(t.Irreps), add: add,
 	})
 }
-
-func (t Transpose) transposeScratch() int64 { return max(int64(4*len(t.Irreps)), 1) * floatBytes }

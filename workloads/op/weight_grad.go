@@ -164,12 +164,6 @@ func (o outerSum) workWords(capacity, across int, tiled bool) int64 {
 	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * o.itemWork()
 }
 
-func (o outerSum) scratchBytes(capacity int, tiled bool) int64 {
-	tiles := o.tileTable(tiled)
-	across := len(tiles) / outerInts
-	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.workWords(capacity, across, tiled), 1)) * floatBytes
-}
-
 // Outer is the gradient of one weight matrix, for a workload that binds its own launches. It sums the rows in chunks:
 //
 //	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
@@ -263,17 +257,6 @@ func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, row
 	return k.finishBinding()
 }
 
-// Scratch returns the number of bytes that Bind allocates on that kind of device.
-func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
-	l := g.Linear
-	n := g.outerSum().scratchBytes(rows, kind != "host")
-	if l.Layout == MulIr {
-		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
-		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
-	}
-	return n
-}
-
 // MLPWeightGrad is the gradient of an MLP's weights, from the results of BindKept and MLPGrad. A precision below fp32
 // rounds b, da, h and dw in place, to the values that the other products of the MLP use:
 //
@@ -304,12 +287,6 @@ func (g MLPWeightGrad) Bind(dev device.Device, b, da, h, dw, dw1, dw2 device.Buf
 	return k.finishBinding()
 }
 
-// Scratch returns the number of bytes that Bind allocates on that kind of device.
-func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
-	first, second := g.outerSums()
-	return first.scratchBytes(edgeCap, kind != "host") + second.scratchBytes(edgeCap, kind != "host")
-}
-
 // BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over rows of drho x; see Readout.
 func (r Readout) BindWeightGrad(dev device.Device, drho, x, da device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of a readout", 0)
@@ -320,9 +297,4 @@ func (r Readout) BindWeightGrad(dev device.Device, drho, x, da device.Buffer, ro
 
 func (r Readout) outerSum() outerSum {
 	return outerSum{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
-}
-
-// WeightScratch returns the number of bytes that BindWeightGrad allocates on that kind of device.
-func (r Readout) WeightScratch(rows int, kind string) int64 {
-	return r.outerSum().scratchBytes(rows, kind != "host")
 }

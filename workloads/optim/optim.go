@@ -132,19 +132,6 @@ func (a *Adam) cutGroups(all []Tensor) (groups []group) {
 	return groups
 }
 
-// Words returns the number of four-byte words that Open allocates for tensors of these sizes.
-func (a *Adam) Words(sizes []int) int64 {
-	words, chunks := int64(stateWords), int64(0)
-	for _, n := range sizes {
-		words += 2 * int64(n)
-		if a.Impl != Fused {
-			words += int64(n)
-		}
-		chunks += int64(chunks1(n))
-	}
-	return words + max(chunks, 1)
-}
-
 func chunks1(n int) int { return (n + chunk - 1) / chunk }
 
 // Open allocates the moments from mem and starts at step 0.

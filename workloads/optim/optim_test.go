@@ -34,12 +34,9 @@ func newLab(t *testing.T, d device.Device, a *Adam, params, grads [][]float32) *
 	if l.stream, err = d.NewStream("test"); err != nil {
 		t.Fatal(err)
 	}
-	var sizes []int
 	for i, p := range params {
 		l.all = append(l.all, Tensor{fmt.Sprint("tensor ", i), len(p), l.mem.Upload(l.stream, "p", p), l.mem.Upload(l.stream, "g", grads[i])})
-		sizes = append(sizes, len(p))
 	}
-	before := d.Memory().InUse
 	if err := a.Open(l.mem, l.stream, l.all); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +48,6 @@ func newLab(t *testing.T, d device.Device, a *Adam, params, grads [][]float32) *
 			t.Error(err)
 		}
 	})
-	// The partial sums of clipping come on top.
-	if got, want := d.Memory().InUse-before, 4*a.Words(sizes); got > want || got < want-4096 {
-		t.Errorf("Open took %d bytes, Words said %d", got, want)
-	}
 	return l
 }
 

@@ -55,15 +55,6 @@ func (s *Step) Reads() int {
 	return n
 }
 
-// Words returns the number of four-byte words that Open and Bind allocate for parameters of these sizes.
-func (s *Step) Words(sizes []int) int64 {
-	words := s.adam.Words(sizes)
-	for _, n := range sizes {
-		words += int64(n)
-	}
-	return words
-}
-
 // Open allocates gradients and moments and starts at step 0.
 func (s *Step) Open(mem *op.Arena, stream device.Stream, params []Param) error {
 	s.mem, s.params = mem, params
@@ -222,34 +213,48 @@ func (s Saved) Moments(i int) []float64 { return s.m[i] }
 
 // Save reads the parameters, gradients and moments from the device.
 func (s *Step) Save(stream device.Stream) (out Saved, err error) {
-	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
-	if err != nil {
-		return out, err
-	}
-	out.inverse = float64(inverse[0])
+	c := op.Checker{Mem: s.mem, Stream: stream}
+	out.inverse = c.Wide(s.adam.state, stateInverse, 1)[0]
 	for i, p := range s.params {
 		m, v, at, err := s.adam.Values(p.Name)
-		if err != nil {
-			return out, err
+		if c.Stops(err) {
+			break
 		}
-		for _, r := range []struct {
-			to *[][]float64
-			b  device.Buffer
-			at int
-		}{{&out.p, p.P, 0}, {&out.g, s.grads[i], 0}, {&out.m, m, at}, {&out.v, v, at}} {
-			got, err := op.Receive(s.mem.Dev, stream, r.b, r.at, len(p.Values))
-			if err != nil {
-				return out, err
-			}
-			*r.to = append(*r.to, op.As[float64](got))
-		}
+		n := len(p.Values)
+		out.p, out.g = append(out.p, c.Wide(p.P, 0, n)), append(out.g, c.Wide(s.grads[i], 0, n))
+		out.m, out.v = append(out.m, c.Wide(m, at, n)), append(out.v, c.Wide(v, at, n))
 	}
-	return out, nil
+	return out, c.Err
 }
 
-// Clipped adds to e the error of the gradients in now. The reference is the gradients in before, divided by the loss
+// SaveFor saves what a stage of clipping or the optimizer changes, if p is its first part. It ignores a nil p.
+func (s *Step) SaveFor(p *Part, stream device.Stream, to *Saved) (err error) {
+	if p != nil && p.First {
+		*to, err = s.Save(stream)
+	}
+	return err
+}
+
+// Verify adds to e the error of a stage of clipping or the optimizer, if p is its last part; before holds what the stage
+// changed.
+func (s *Step) Verify(p *Part, stream device.Stream, before Saved, e *op.ErrorNorm) error {
+	if !p.Last {
+		return nil
+	}
+	now, err := s.Save(stream)
+	if err != nil {
+		return err
+	}
+	if p.Clips {
+		s.clipped(before, now, e)
+		return nil
+	}
+	return s.stepped(stream, before, now, e)
+}
+
+// clipped adds to e the error of the gradients in now. The reference is the gradients in before, divided by the loss
 // scale and clipped.
-func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
+func (s *Step) clipped(before, now Saved, e *op.ErrorNorm) {
 	for _, g := range before.g {
 		for k := range g {
 			g[k] *= before.inverse
@@ -265,8 +270,8 @@ func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// Stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
-func (s *Step) Stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
+// stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
+func (s *Step) stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -92,16 +91,5 @@ func checkMoved(stage stageAt, got, want []byte, n int) gpuprof.Check {
 }
 
 func (s *session) read(from device.Buffer, n int) ([]byte, error) {
-	to, err := s.dev.Alloc(n, device.Pageable)
-	if err != nil {
-		return nil, fmt.Errorf("reading a batch back: %w", err)
-	}
-	if err := s.main.Copy(to, 0, from, 0, n); err != nil {
-		return nil, err
-	}
-	if err := s.main.Sync(); err != nil {
-		return nil, err
-	}
-	out := append([]byte{}, to.Bytes()[:n]...)
-	return out, to.Free()
+	return op.ReceiveBytes(s.dev, s.main, from, 0, n)
 }

@@ -33,12 +33,10 @@ type session struct {
 	split   *traffic.Splitter
 	times   map[int]time.Duration // measured time of a batch by size; nil where not measured
 	batch   int                   // requests per step
-	stages  []gpuprof.Stage
-	index   [stageCount]int // index of each stage in stages; -1 if absent
-	ready   []byte          // prepared requests of the batch being assembled
-	slowest time.Duration   // longest time for reading an outside request; 0 is the default
-	wrong   int             // number of answers in steps that belong to another request
-	trace   []time.Duration // schedule of the trace file, or nil
+	ready   []byte                // prepared requests of the batch being assembled
+	slowest time.Duration         // longest time for reading an outside request; 0 is the default
+	wrong   int                   // number of answers in steps that belong to another request
+	trace   []time.Duration       // schedule of the trace file, or nil
 }
 
 type slot struct {
@@ -226,7 +224,7 @@ func (s *session) Main() device.Stream { return s.main }
 func (s *session) Depth() int { return len(s.slots) }
 
 // Stages implements workloads.Session.
-func (s *session) Stages() []gpuprof.Stage { return s.stages }
+func (s *session) Stages() []gpuprof.Stage { return s.pace.Stages() }
 
 // Cycle implements workloads.Session.
 func (s *session) Cycle() int { return s.pace.Cycle() }

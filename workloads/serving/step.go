@@ -54,15 +54,7 @@ func (s *session) describeStages() {
 	if s.pace.Every > 0 {
 		all[stSync].MaxSpans++
 	}
-	s.stages = nil
-	for i, st := range all {
-		s.index[i] = -1
-		if st.MaxSpans > 0 {
-			s.index[i] = len(s.stages)
-			s.stages = append(s.stages, st)
-		}
-	}
-	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
+	s.pace.Describe(all)
 }
 
 func (s *session) describeBatch(all []gpuprof.Stage, b int) {
@@ -110,14 +102,14 @@ func (s *session) Step(i int, p workloads.Probe) error {
 // run assembles the batch of requests l.ids for step i, enqueues its work, and waits where the knobs require it.
 func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if s.net.hostPrepares() {
-		sp := p.Begin(s.index[stPreprocess], nil)
+		sp := p.Begin(s.pace.Span[stPreprocess], nil)
 		s.prepareRequests(l)
 		p.End(sp)
 	}
-	sp := p.Begin(s.index[stBatch], nil)
+	sp := p.Begin(s.pace.Span[stBatch], nil)
 	s.assembleBatch(l)
 	p.End(sp)
-	sp = p.Begin(s.index[stH2D], s.main)
+	sp = p.Begin(s.pace.Span[stH2D], s.main)
 	err := s.main.Copy(s.net.inputBuffer(l.at), 0, l.in, 0, l.requests*s.net.requestBytes())
 	p.End(sp)
 	if err != nil {
@@ -129,7 +121,7 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if err := s.forward(l, p); err != nil {
 		return err
 	}
-	sp = p.Begin(s.index[stD2H], s.main)
+	sp = p.Begin(s.pace.Span[stD2H], s.main)
 	if err := s.main.Copy(l.out, 0, s.net.outputBuffer(l.at), 0, l.requests*s.net.answerBytes()); err != nil {
 		return err
 	}
@@ -195,7 +187,7 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 			return err
 		}
 	}
-	if err := s.net.prepareBatch(on, l.at, l.requests, s.index[stPrepare], p); err != nil {
+	if err := s.net.prepareBatch(on, l.at, l.requests, s.pace.Span[stPrepare], p); err != nil {
 		return err
 	}
 	if err := s.runNetwork(on, l, p); err != nil {
@@ -213,20 +205,20 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 // runNetwork enqueues the network for a batch, as single launches or as the graph of the batch's size: with pad=on no
 // other size occurs.
 func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error {
-	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: l.at, Count: l.requests}, on, s.index[stForward], p); replayed {
+	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: l.at, Count: l.requests}, on, s.pace.Span[stForward], p); replayed {
 		return err
 	}
-	return s.net.run(on, l.at, l.requests, s.index[stForward], p)
+	return s.net.run(on, l.at, l.requests, s.pace.Span[stForward], p)
 }
 
 func (s *session) finish(l *slot, p workloads.Probe) error {
-	sp := p.Begin(s.index[stBackpressure], nil)
+	sp := p.Begin(s.pace.Span[stBackpressure], nil)
 	err := l.end.Wait()
 	p.End(sp)
 	if err != nil {
 		return err
 	}
-	sp = p.Begin(s.index[stAnswer], nil)
+	sp = p.Begin(s.pace.Span[stAnswer], nil)
 	s.wrong += s.countWrong(l)
 	p.End(sp)
 	return s.releaseSlot(l)

@@ -81,10 +81,7 @@ func (c *vectorCase) run(ctx context.Context, d device.Device) ([]gpuprof.CaseRe
 	}
 	var wide op.ErrorNorm
 	for i := range n {
-		for k, v := range refNetwork(s, w, c.X[i*pixels:(i+1)*pixels]).Values {
-			wide.Diff += (v - c.Out[i*s.Classes+k]) * (v - c.Out[i*s.Classes+k])
-			wide.Ref += c.Out[i*s.Classes+k] * c.Out[i*s.Classes+k]
-		}
+		wide.AddWide(refNetwork(s, w, c.X[i*pixels:(i+1)*pixels]).Values, c.Out[i*s.Classes:(i+1)*s.Classes])
 	}
 	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: tolerance}
 	for _, o := range []Options{{}, {Layout: NCHW}, {Impl: Im2col, BN: Fused}, {Impl: Im2col, Layout: NCHW, Library: "off"}, {Impl: Direct, BN: Apart}} {
