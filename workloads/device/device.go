@@ -159,8 +159,8 @@ func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
 }
 
-// Check returns an ErrUsage if the kernel has no name, or a signature that no device supports. device is the name of the
-// device that loads it, for the error.
+// Check returns an ErrUsage if the kernel has no name, or a signature that no device supports. device is the name of
+// the device that loads it, for the error.
 func (k *Kernel) Check(device string) error {
 	if k == nil || k.Name == "" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on %s: it has no name", device).WithFix("give it one")

@@ -11,7 +11,7 @@ import (
 const (
 	// tile is the side of a tile of the device's own kernel; sides of matrices are multiples of it.
 	tile = 128
-	// longEnough is a time of a product beside which a launch and the resolution of events are negligible.
+	// A product that takes longEnough makes the time of a launch and the resolution of events negligible.
 	longEnough = 5e-3 // s
 )
 
@@ -40,7 +40,7 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// kernelKind is the float32 product c = a b by the device's own kernel, an item per tile. A device without PTX runs Host.
+// kernelKind is the float32 product c = a b by the device's own kernel, an item per tile. Devices without PTX run Host.
 func kernelKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }

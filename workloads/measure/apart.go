@@ -18,9 +18,9 @@ const (
 )
 
 // tooDear reports whether stage events must be excluded from the timed step because they may cost more than limit, a
-// share of the step. o is the measured ratio of the step with events to the step without. The events are excluded if the
-// interval of o is above the limit, or extends above it and the calibrated share is above it too. calibrated is +Inf
-// where events cost more than their recording, because they separate back-to-back kernels of a GPU.
+// share of the step. o is the measured ratio of the step with events to the step without. The events are excluded if
+// the interval of o is above the limit, or extends above it and the calibrated share is above it too. calibrated is
+// +Inf where events cost more than their recording, because they separate back-to-back kernels of a GPU.
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }

@@ -156,7 +156,8 @@ func (b *Binder) Enqueue(s device.Stream, c *Call, t int) error {
 }
 
 // Set sets the arguments of a call that depend on blocks, on the rings' turn, on the repetition t, on the items, and on
-// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be nil.
+// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be
+// nil.
 func (b *Binder) Set(c *Call, t, batch int) {
 	for i := range c.Refs {
 		r := &c.Refs[i]

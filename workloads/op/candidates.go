@@ -65,8 +65,8 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 	return all
 }
 
-// Candidates returns the variants to time on dev, m itself first. If m may use a vendor's library (Library "auto"), does
-// so, and rounds nothing, the second variant uses our own kernel. All further variants change the shape of our own
+// Candidates returns the variants to time on dev, m itself first. If m may use a vendor's library (Library "auto"),
+// does so, and rounds nothing, the second variant uses our own kernel. All further variants change the shape of our own
 // kernel. Variants with the same Library give identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}

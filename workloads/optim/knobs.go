@@ -36,8 +36,8 @@ func (k Settings) Micro() int {
 	return max(1, k.Accumulate)
 }
 
-// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads the flag that tells
-// if a gradient is not finite.
+// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads the flag of gradients
+// that are not finite.
 func (k Settings) readsNorm() bool  { return k.ClipWhere == OnHost }
 func (k Settings) readsFound() bool { return Scaler{Mode: k.Scaler}.isOn() && k.FoundInf == OnHost }
 

@@ -160,8 +160,8 @@ func (c *claimRunner) untestableReason(k guides.Claim) string {
 	return ""
 }
 
-// sittings is the number of times that the deciding comparison opens both sides: a session's buffer addresses change its
-// times by more than the blocks of one session vary.
+// sittings is the number of times that the deciding comparison opens both sides: a session's buffer addresses change
+// its times by more than the blocks of one session vary.
 const sittings = 4
 
 func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {

@@ -1,8 +1,8 @@
 package so3
 
 // EvalGrad is the backward pass of Eval for one sample: it adds to dx, dy and dw the cotangents of x, y and w from the
-// cotangent dout of out, all in mul_ir layout. For a path uvu with z_uk = w_u sum_i x_ui M_ik, M_ik = A sum_j C_ijk y_j,
-// these are:
+// cotangent dout of out, all in mul_ir layout. For a path uvu with z_uk = w_u sum_i x_ui M_ik, M_ik = A sum_j C_ijk
+// y_j, these are:
 //
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = w_u sum_k M_ik dz_uk,  dy_j = A sum_uik w_u C_ijk x_ui dz_uk
 func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {

@@ -84,9 +84,9 @@ func newSymbol(l1, l2, l3 int) *wignerSymbol {
 	return sym
 }
 
-// realWigner transforms the complex coefficients to the real basis by the matrices Q of phaseExponent. Each row of Q has
-// one (m = 0) or two non-zeros, at a = -|m| and |m|, so each coefficient contributes to at most 8 values. The divisor is
-// the Frobenius norm, because Q is unitary and the complex coefficients have norm 1 for every m3:
+// realWigner transforms the complex coefficients to the real basis by the matrices Q of phaseExponent. Each row of Q
+// has one (m = 0) or two non-zeros, at a = -|m| and |m|, so each coefficient contributes to at most 8 values. The
+// divisor is the Frobenius norm, because Q is unitary and the complex coefficients have norm 1 for every m3:
 //
 //	C[a,b,c] = Re sum Q1[m1,a] Q2[m2,b] conj(Q3[m3,c]) <l1 m1 l2 m2|l3 m3> / sqrt(2*l3+1)
 func realWigner(l1, l2, l3 int) []float64 {

@@ -13,9 +13,9 @@ import (
 // three directions. name is used in errors; its base names the crystal. Malformed input gives a *FormatError.
 //
 // Line 2 holds one factor, three factors for x, y and z, or a negative number, minus the cell volume in cubic angstrom.
-// The factors multiply the lattice and cartesian positions. Without a line of species, the symbols come from the comment
-// if it lists one element for each count; otherwise they are X1, X2 and so on. Flags of selective dynamics are checked
-// and dropped; velocities and other text after the positions are ignored.
+// The factors multiply the lattice and cartesian positions. Without a line of species, the symbols come from the
+// comment if it lists one element for each count; otherwise they are X1, X2 and so on. Flags of selective dynamics are
+// checked and dropped; velocities and other text after the positions are ignored.
 func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 	l := newLineReader(r, name)
 	comment, err := l.next("the comment line")
