@@ -156,8 +156,8 @@ func (s *runContext) typical(w weights) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// lowerQuartile returns the seconds that three of four steps spend at least in the stages of w, each multiplied by
-// its weight. Time that only some steps lose has its cause in the machine, not in the program.
+// lowerQuartile returns the lower quartile over the steps of the weighted sum of a step's seconds in the stages of w.
+// Time that only some steps lose has its cause in the machine, not in the program.
 func (s *runContext) lowerQuartile(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
