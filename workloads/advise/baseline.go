@@ -138,8 +138,7 @@ func describeCause(kind string, named []compare.Difference, stage string, share 
 		return strings.Join(words, ", or ") + "; " + part
 	case "environment", "code":
 		return kind + " differs (" + strings.Join(describeDifferences(named), ", ") + "); " + part
-	}
-	if kind == "seed" {
+	case "seed":
 		return "nothing recorded differs but the input (" + strings.Join(describeDifferences(named), ", ") + "); " + part
 	}
 	return "nothing recorded differs; " + part
@@ -153,7 +152,7 @@ func describeDifferences(diffs []compare.Difference) []string {
 	return out
 }
 
-func formatPercent(share float64) string { return formatInt(int(math.Round(100*share))) + " %" }
+func formatPercent(share float64) string { return strconv.Itoa(int(math.Round(100*share))) + " %" }
 
 // againstCommand returns the command that measures the new side's settings, with each differing knob at the values of
 // both sides.

@@ -42,9 +42,9 @@ type runContext struct {
 	rule string
 
 	step float64 // seconds; 0 if the run has too few samples for advice
-	// scale is the factor from a stage's exposed time to the most that it can be of the reported step. Exposed times are
-	// medians over steps that were measured with probes, if the run has such steps; the reported step has none, and its
-	// confidence interval reaches above its median.
+	// scale is the factor from a stage's exposed time to the largest time that it can take of the reported step.
+	// Exposed times are medians over steps with probes, if the run has such steps; the reported step has no probes,
+	// and may be as long as the upper end of its confidence interval.
 	scale    float64
 	promised float64 // sum of the seconds that findings claim
 	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.
@@ -54,8 +54,8 @@ type runContext struct {
 	whole  map[string]float64 // exposed seconds by stage
 	left   map[string]float64 // unclaimed exposed seconds by stage
 	budget float64            // unclaimed seconds of the step
-	// These two are from a sweep. tried has, by knob, the values for which no gain was measured; settled has the knobs for
-	// which one was measured. Neither needs the estimate of a bound.
+	// tried has, by knob, the values for which a sweep measured no gain; settled has the knobs for which it measured
+	// a gain. No bound is estimated for either.
 	tried   map[string]map[string]bool
 	settled map[string]bool
 }
@@ -156,8 +156,8 @@ func (s *runContext) typical(w weights) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// lowerQuartile returns the seconds that three of four steps spend at least in the stages of w, each multiplied by
-// its weight. Time that only some steps lose has its cause in the machine, not in the program.
+// lowerQuartile returns the lower quartile over the steps of the weighted sum of a step's seconds in the stages of w.
+// Time that only some steps lose has its cause in the machine, not in the program.
 func (s *runContext) lowerQuartile(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {

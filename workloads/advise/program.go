@@ -86,15 +86,11 @@ func (s *runContext) firstFix(remedy workloads.Remedy) (fix, bool) {
 // answer if none applies; without answers it is RuleMeasured.
 func (s *runContext) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
-	for _, a := range answers {
-		if a.Applies(s.run.Knobs) {
-			return ruleOfRemedy(a.Remedy, to)
-		}
+	if len(answers) == 0 {
+		return gpuprof.RuleMeasured
 	}
-	if len(answers) > 0 {
-		return ruleOfRemedy(answers[0].Remedy, to)
-	}
-	return gpuprof.RuleMeasured
+	i := slices.IndexFunc(answers, func(a workloads.Answer) bool { return a.Applies(s.run.Knobs) })
+	return ruleOfRemedy(answers[max(i, 0)].Remedy, to)
 }
 
 func ruleOfRemedy(r workloads.Remedy, to string) string {

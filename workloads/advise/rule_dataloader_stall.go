@@ -2,6 +2,7 @@ package advise
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -44,7 +45,7 @@ func (s *runContext) findStarvation() []gpuprof.Finding {
 		a.evidence[knob] = n
 	case canAdd && workers >= 1 && workers < most:
 		n := math.Min(2*workers, most)
-		a.knob, a.to = add.knob, formatInt(int(n))
+		a.knob, a.to = add.knob, strconv.Itoa(int(n))
 		a.want = min(wait, s.step*(1-workers/n))
 	default:
 		return nil

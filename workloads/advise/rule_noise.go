@@ -59,8 +59,8 @@ func (s *runContext) findNoise() []gpuprof.Finding {
 	}, 0)}
 }
 
-// relativeDrift takes the medians of the four quarters of a process's samples, and returns their range divided by the
-// series' median, of the process with the largest range.
+// relativeDrift divides each process's samples into quarters. It returns the range of the quarters' medians, divided
+// by the median of the series, for the process with the largest range.
 func relativeDrift(x *gpuprof.Series) float64 {
 	worst := 0.0
 	for _, run := range x.Runs {

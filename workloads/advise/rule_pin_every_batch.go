@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// findPinEveryBatch reports host memory that is pinned anew for every batch, which costs more than pinned copies save.
+// findPinEveryBatch reports host memory that every batch pins again, which costs more than pinned copies save.
 func (s *runContext) findPinEveryBatch() []gpuprof.Finding {
 	f, there := s.firstFix(workloads.PinOnce)
 	if !there || s.hostShort() {

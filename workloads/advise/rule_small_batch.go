@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -17,7 +18,8 @@ const (
 )
 
 // findSmallBatch reports that in a sweep of the batch the throughput still rises at the largest batch, and that
-// memory is left for more. A step takes a + b x batch; doubling the batch halves the share of a in each sample.
+// memory is left for more. A step takes a + b x batch: doubling the batch halves the part of a in the time per
+// sample.
 func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	f, found := s.firstFix(workloads.GrowBatch)
 	if s.step == 0 || !found {
@@ -50,7 +52,7 @@ func (s *runContext) findSmallBatch() []gpuprof.Finding {
 	// Times come from throughputs over whole blocks, since single steps may alternate.
 	t2, t1 := s.workOf(s.run)/rate.Median, s.workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
-	return s.offer(advice{stage: stStep, knob: f.knob, to: formatInt(int(2 * here)), of: s.stageWeights(), want: fixed / 2, evidence: map[string]any{
+	return s.offer(advice{stage: stStep, knob: f.knob, to: strconv.Itoa(int(2 * here)), of: s.stageWeights(), want: fixed / 2, evidence: map[string]any{
 		"throughput": rate.Median, "throughput_before": was.Median, "batch_before": there, "per_doubling": perDoubling,
 		"fixed_s": fixed, "peak_memory_bytes": s.run.PeakMemory, "memory_bytes": s.run.Device.Memory,
 	}})

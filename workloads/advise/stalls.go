@@ -3,7 +3,6 @@ package advise
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads"
@@ -147,5 +146,3 @@ func (s *runContext) displacedGain(gain float64) float64 {
 	sample, collate := s.batchTime()
 	return max(0, min(sample+collate, gain*(n-1))/n)
 }
-
-func formatInt(n int) string { return strconv.Itoa(n) }

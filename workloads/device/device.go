@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -43,7 +44,8 @@ type Buffer interface {
 	Free() error   // an error if already freed
 }
 
-// Kernel is one computation, implemented for the host and for CUDA. Each device ignores the other's fields.
+// Kernel is one computation, implemented for the host and for CUDA. The host ignores the fields for CUDA, and CUDA
+// those for the host.
 type Kernel struct {
 	Name string // as shown in reports, e.g. "tp_csr"
 	Sig  string // one letter per parameter: b buffer, i int32, f float32
@@ -76,8 +78,8 @@ type Event interface {
 
 // Stream runs work in order, concurrently with the caller.
 type Stream interface {
-	// Launch enqueues n items of f without waiting. a holds one argument per letter of the kernel's Sig; every b must
-	// be a live buffer. a may be nil if Sig is empty.
+	// Launch enqueues n items of f without waiting. a holds one argument per letter of the kernel's Sig; its buffers
+	// must be live. a may be nil if Sig is empty.
 	Launch(f Func, n int, a *Args) error
 	// Copy enqueues a copy of n bytes without waiting. At least one side must be device memory.
 	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
@@ -155,6 +157,32 @@ func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
 		return new(Args), nil
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
+}
+
+// Check returns an ErrUsage if the kernel has no name, or a signature that no device supports. device is the name of
+// the device that loads it, for the error.
+func (k *Kernel) Check(device string) error {
+	if k == nil || k.Name == "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on %s: it has no name", device).WithFix("give it one")
+	}
+	if len(k.Sig) > MaxArgs {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on %s: %d parameters", k.Name, device, len(k.Sig)).WithFix("at most %d fit", MaxArgs)
+	}
+	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on %s: signature %q has %q at %d", k.Name, device, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
+	}
+	return nil
+}
+
+// BufferParams returns the indices of the buffer parameters.
+func (k *Kernel) BufferParams() []int {
+	var list []int
+	for i := range len(k.Sig) {
+		if k.Sig[i] == 'b' {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // CheckCopy returns an ErrUsage for a copy that exceeds its buffers or has host memory on both sides; stream is the

@@ -114,24 +114,22 @@ func difference(a, b map[string]float64) map[string]float64 {
 }
 
 // readTracks takes clock, power and temperature from the load's second half, which began at the time from, and the
-// link's best generation from the time before start.
+// link's generation from the time before the load, which began at start.
 func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
 	inf := math.Inf(1)
-	if v := valuesBetween(tracks["gpu_sm_clock"], from, inf); len(v) > 0 {
-		slices.Sort(v)
-		b.card.Set("sm_clock", v[len(v)/2])
-	} else {
-		b.card.SetUnknown("sm_clock", "telemetry does not report it")
-	}
-	if v := valuesBetween(tracks["gpu_power"], from, inf); len(v) > 0 {
-		b.card.Set("power", stat.Mean(v, nil))
-	} else {
-		b.card.SetUnknown("power", "telemetry does not report it")
-	}
-	if v := valuesBetween(tracks["gpu_temperature"], from, inf); len(v) > 0 {
-		b.card.Set("temperature", slices.Max(v))
-	} else {
-		b.card.SetUnknown("temperature", "telemetry does not report it")
+	for _, m := range []struct {
+		name, track string
+		of          func([]float64) float64
+	}{
+		{"sm_clock", "gpu_sm_clock", upperMedian},
+		{"power", "gpu_power", func(v []float64) float64 { return stat.Mean(v, nil) }},
+		{"temperature", "gpu_temperature", slices.Max[[]float64]},
+	} {
+		if v := valuesBetween(tracks[m.track], from, inf); len(v) > 0 {
+			b.card.Set(m.name, m.of(v))
+		} else {
+			b.card.SetUnknown(m.name, "telemetry does not report it")
+		}
 	}
 	// The link slows down when idle, so take its best state.
 	if v := valuesBetween(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {
@@ -140,6 +138,12 @@ func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64)
 	if v := valuesBetween(tracks["gpu_pcie_width"], 0, inf); len(v) > 0 {
 		b.card.Condition.LinkWidth = int(slices.Max(v))
 	}
+}
+
+// upperMedian sorts v and returns its median, of an even number of values the larger one in the middle.
+func upperMedian(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
 }
 
 // valuesBetween returns a track's known values between two times.

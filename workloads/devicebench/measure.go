@@ -2,7 +2,6 @@ package devicebench
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -49,10 +48,8 @@ func (b *bench) measureLaunches() error {
 		}
 		took = append(took, time.Since(begin).Seconds())
 	}
-	// Take the median, because single launches vary both ways.
-	slices.Sort(took)
-	b.card.Set("launch", took[len(took)/2])
-	row, err := b.leastTime(func() error {
+	b.card.Set("launch", upperMedian(took)) // not the least: single launches vary both ways
+	total, err := b.leastTime(func() error {
 		for range b.o.Launches {
 			if err := b.stream.Launch(f, 1, &args); err != nil {
 				return err
@@ -63,7 +60,7 @@ func (b *bench) measureLaunches() error {
 	if err != nil {
 		return err
 	}
-	b.card.Set("launch_interval", row/float64(b.o.Launches))
+	b.card.Set("launch_interval", total/float64(b.o.Launches))
 	pair, err := b.leastTime(func() error { return nil })
 	if err != nil {
 		return err
@@ -113,20 +110,11 @@ func (b *bench) measureLink() error {
 
 // leastHostTime returns the shortest seconds until enqueued work is done, by the host's clock, after a warm-up.
 func (b *bench) leastHostTime(enqueue func() error) (float64, error) {
-	least := 0.0
-	for try := range b.o.Tries + 1 {
-		if err := b.ctx.Err(); err != nil {
-			return 0, err
-		}
+	return b.leastOf(func() (time.Duration, error) {
 		begin := time.Now()
-		if err := errors.Join(enqueue(), b.stream.Sync()); err != nil {
-			return 0, err
-		}
-		if s := max(time.Since(begin).Seconds(), 1e-9); try == 1 || try > 1 && s < least {
-			least = s
-		}
-	}
-	return least, nil
+		err := errors.Join(enqueue(), b.stream.Sync())
+		return time.Since(begin), err
+	})
 }
 
 // fillRandom fills memory with bits that are numbers of both signs and magnitudes from 0.5 to 2, in float32 and

@@ -11,13 +11,13 @@ import (
 const (
 	// tile is the side of a tile of the device's own kernel; sides of matrices are multiples of it.
 	tile = 128
-	// longEnough is a time of a product that makes the cost of a launch and the tick of an event negligible.
+	// A product that takes longEnough makes the time of a launch and the resolution of events negligible.
 	longEnough = 5e-3 // s
 )
 
 // product is a square matrix product ready to launch.
 type product struct {
-	name  string // name of its metric
+	kind
 	f     device.Func
 	items int
 	args  device.Args
@@ -25,7 +25,7 @@ type product struct {
 	s     float64 // best time in seconds
 }
 
-// kind is one kind of matrix product: its metric, its kernel and the size of an operand's element.
+// kind is one kind of matrix product.
 type kind struct {
 	metric string
 	kernel *device.Kernel
@@ -40,8 +40,7 @@ func libraryKinds() []kind {
 	return []kind{of("gemm_fp32", 4), of("gemm_tf32", 4), of("gemm_bf16", 2)}
 }
 
-// kernelKind is the float32 product c = a b by the device's own kernel, an item per tile. Host serves devices without
-// PTX.
+// kernelKind is the float32 product c = a b by the device's own kernel, an item per tile. Devices without PTX run Host.
 func kernelKind() kind {
 	return kind{"gemm_fp32_own", &device.Kernel{Name: "ceiling_product", Sig: "bbbi", Host: hostProduct}, 4}
 }
@@ -95,7 +94,7 @@ func (b *bench) measureProducts() error {
 			return err
 		}
 	}
-	// Allocate the load's matrices anew, because the sides differ between kinds.
+	// Allocate the load's matrices again, because the sides differ between kinds.
 	if err := b.release(base); err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (b *bench) measureProduct(k kind, f device.Func) error {
 // newProduct allocates and fills the matrices of a product.
 func (b *bench) newProduct(k kind, f device.Func, size int) (*product, error) {
 	n := float64(size)
-	p := &product{name: k.metric, f: f, items: size, flops: 2 * n * n * n}
+	p := &product{kind: k, f: f, items: size, flops: 2 * n * n * n}
 	x, err := b.newMatrix(size * size * k.bytes)
 	if err != nil {
 		return nil, err
@@ -185,14 +184,7 @@ func (b *bench) prepareLoad() error {
 	if b.load == nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "no product could be measured").WithFix("see the reasons beside the figures")
 	}
-	k := kernelKind()
-	for _, l := range libraryKinds() {
-		if l.metric == b.load.name {
-			k = l
-		}
-	}
-	size := b.load.args.Int(3)
-	p, err := b.newProduct(k, b.load.f, size)
+	p, err := b.newProduct(b.load.kind, b.load.f, b.load.args.Int(3))
 	if err != nil {
 		return fmt.Errorf("preparing the load: %w", err)
 	}

@@ -25,8 +25,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,26 +186,17 @@ func (b *bench) finishCard(err error) {
 	why := "the measurement ended before it"
 	switch {
 	case err != nil:
-		b.card.Err, b.card.Error = err, strings.Join(strings.Fields(err.Error()), " ")
+		b.card.Err, b.card.Error = err, oneLine(err)
 	case b.o.Late():
 		why = "no time was left for it"
 	default:
 		return
 	}
 	for _, name := range health.Names() {
-		if _, ok := b.card.Metric(name); !ok && !b.hasMetric(name) && name != "gemm_fp32_own" {
+		if name != "gemm_fp32_own" && !slices.ContainsFunc(b.card.Metrics, func(m health.Metric) bool { return m.Name == name }) {
 			b.card.SetUnknown(name, why)
 		}
 	}
-}
-
-func (b *bench) hasMetric(name string) bool {
-	for _, m := range b.card.Metrics {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (b *bench) open() error {
@@ -262,14 +254,10 @@ func (b *bench) measureAlone() error {
 
 // close releases everything; the device's own Close frees the remainder.
 func (b *bench) close() error {
-	var errs []error
 	if b.target.Instruments != nil && !b.started.IsZero() {
 		b.target.Instruments.Stop()
 	}
-	for i := len(b.frees) - 1; i >= 0; i-- {
-		errs = append(errs, b.frees[i]())
-	}
-	b.frees = nil
+	errs := []error{b.release(0)}
 	if b.stream != nil {
 		errs = append(errs, b.stream.Close())
 	}
@@ -302,22 +290,29 @@ func (b *bench) release(mark int) error {
 
 // leastTime returns the shortest device time in seconds for the work of enqueue, by events, after a warm-up run.
 func (b *bench) leastTime(enqueue func() error) (float64, error) {
-	least := 0.0
-	for try := range b.o.Tries + 1 {
-		if err := b.ctx.Err(); err != nil {
-			return 0, err
-		}
+	return b.leastOf(func() (time.Duration, error) {
 		if err := errors.Join(b.stream.Record(b.from), enqueue(), b.stream.Record(b.to), b.stream.Sync()); err != nil {
 			return 0, err
 		}
 		ns, err := b.dev.ElapsedNS(b.from, b.to)
+		return time.Duration(ns), err
+	})
+}
+
+// leastOf returns the shortest time of all tries but the first in seconds, at least 1 ns, so that no rate is infinite.
+func (b *bench) leastOf(try func() (time.Duration, error)) (float64, error) {
+	least := time.Duration(math.MaxInt64)
+	for n := range b.o.Tries + 1 {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
+		d, err := try()
 		if err != nil {
 			return 0, err
 		}
-		// At least 1 ns: a rate must not be infinite.
-		if s := gpuprof.Seconds(max(ns, 1)); try == 1 || try > 1 && s < least {
-			least = s
+		if n > 0 {
+			least = min(least, d)
 		}
 	}
-	return least, nil
+	return max(least, 1).Seconds(), nil
 }

@@ -2,9 +2,14 @@
 // the settings that test it. Two small programs that only claims need are here too.
 package guides
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"slices"
 
-// Claim is one rule of a published tuning guide with its test: A is the setting it warns of, B the one it recommends.
+	"github.com/gpuprof/gpuprof"
+)
+
+// Claim is one rule of a published tuning guide with the comparisons that test it. Their settings A are those that the
+// guide warns of, B those that it recommends.
 type Claim struct {
 	ID, Guide, Claim, Figure string
 	// Speedup is the least ratio that the guide promises, the time of A divided by the time of B. 0: the guide gives
@@ -13,18 +18,18 @@ type Claim struct {
 	// Placebo marks a change that should have no effect; an interval that excludes 1 is then a discovery.
 	Placebo bool
 	AB      []AB
-	// Null marks the row that compares a setting with itself.
+	// Null marks the claim that compares a setting with itself.
 	Null bool
 	// Shares are the guide's shares of a step by stage, the largest first, for Run "share".
 	Shares []StageShare
 	// Run is the kind of measurement. "share", "overhead": the figure comes from one whole run of AB[0].B. "first":
 	// the figure is the time to the first answer, in separate processes. "exact": on the host device only errors and
-	// bytes count, since it lacks this arithmetic. "transfers": the figure counts copies. "memory": it is the peak of
-	// device memory.
+	// bytes count, since its arithmetic is float32 alone. "transfers": the figure counts copies. "memory": the figure is
+	// the peak of device memory.
 	Run string
 	// Host and GPU report whether this kind of device can measure the claim.
 	Host, GPU bool
-	// Not is the reason why a row is never measured; Why describes a reason that only this claim has.
+	// Not is set if the claim is never measured. Why is the reason if it differs from the usual one.
 	Not, Why string
 	// Program holds the settings of gpuprof tune -- COMMAND that try the recommendation on the user's own program.
 	// Reversed reports that these settings undo the recommendation.
@@ -86,11 +91,7 @@ func recommendedExcept(knob, naive string) set {
 
 // Claims returns all claims in the order of the guides.
 func Claims() []Claim {
-	var all []Claim
-	for _, part := range [][]Claim{energyFlowClaims(), aetheriaClaims(), pharmagenClaims(), deepawClaims(), rxVisionClaims(), trainClaims()} {
-		all = append(all, part...)
-	}
-	return all
+	return slices.Concat(energyFlowClaims(), aetheriaClaims(), pharmagenClaims(), deepawClaims(), rxVisionClaims(), trainClaims())
 }
 
 // Null returns the claim that compares a setting with itself.

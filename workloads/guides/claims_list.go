@@ -75,7 +75,7 @@ func energyFlowClaims() []Claim {
 			AB: append([]AB{gruPair(set{"impl": "plain"}, set{"impl": "fused"}), gruPair(set{"graph": "off"}, set{"graph": "on"}), e3nnPair(set{"graph": "off"}, set{"graph": "on"}), e3nnPair(set{"impl": "unfused"}, set{"impl": "csr"}),
 				e3nnPair(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"}),
 				gridPair(set{"impl": "split"}, set{"impl": "gemm"}), gridPair(set{"impl": "split"}, set{"impl": "fused"}), gridPair(set{"impl": "split", "graph": "off"}, set{"impl": "split", "graph": "on"})},
-				concatPairs(servingPairs(set{"bn": "apart"}, set{"bn": "fused"}), servingPairs(set{"pad": "on", "graph": "off"}, set{"pad": "on", "graph": "on"}), trainPairs(set{"graph": "off"}, set{"graph": "on"}))...)},
+				slices.Concat(servingPairs(set{"bn": "apart"}, set{"bn": "fused"}), servingPairs(set{"pad": "on", "graph": "off"}, set{"pad": "on", "graph": "on"}), trainPairs(set{"graph": "off"}, set{"graph": "on"}))...)},
 	}
 }
 

@@ -3,6 +3,7 @@ package guides
 import (
 	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 )
 
@@ -36,13 +37,6 @@ func loadPairs(load string, a, b set) []AB {
 	return out
 }
 
-func concatPairs(parts ...[]AB) (out []AB) {
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
-}
-
 func keepGPU(abs []AB) (out []AB) {
 	for _, ab := range abs {
 		if ab.On == "cuda" {
@@ -56,14 +50,14 @@ func servingClaims() []Claim {
 	wait, none := set{"max_delay": "0.1"}, set{"max_delay": "0"}
 	return []Claim{
 		{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s", Figure: "recommended", Host: true, GPU: true,
-			AB: concatPairs(servingPairs(set{"max_batch": "1"}, set{"max_batch": "32"}), loadPairs("0.1", wait, none), loadPairs("0.7", wait, none), loadPairs("0.7", set{"max_batch": "1"}, set{"max_batch": "32"}))},
+			AB: slices.Concat(servingPairs(set{"max_batch": "1"}, set{"max_batch": "32"}), loadPairs("0.1", wait, none), loadPairs("0.7", wait, none), loadPairs("0.7", set{"max_batch": "1"}, set{"max_batch": "32"}))},
 		{ID: "rx-split", Guide: "RxVision", Claim: "split what waits into batches of the best size", Figure: "recommended", Host: true, GPU: true,
-			AB: concatPairs(servingPairs(set{"split": "off"}, set{"split": "best"}), loadPairs("0.7", set{"split": "off"}, set{"split": "best"}))},
+			AB: slices.Concat(servingPairs(set{"split": "off"}, set{"split": "best"}), loadPairs("0.7", set{"split": "off"}, set{"split": "best"}))},
 		{ID: "rx-stream", Guide: "RxVision", Claim: "run each batch on a new side stream", Figure: "recommended", Host: true, GPU: true,
-			AB:    concatPairs(servingPairs(set{"streams": "shared"}, set{"streams": "new"}), servingPairs(set{"streams": "shared"}, set{"streams": "own"}), servingPairs(set{"streams": "own"}, set{"streams": "new"})),
+			AB:    slices.Concat(servingPairs(set{"streams": "shared"}, set{"streams": "new"}), servingPairs(set{"streams": "shared"}, set{"streams": "own"}), servingPairs(set{"streams": "own"}, set{"streams": "new"})),
 			Notes: []string{"the guide's side stream waits for nothing and nothing waits for it, which is a race; here events order it with the copies"}},
 		{ID: "rx-layout", Program: []string{"channels_last"}, Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster", Host: true, GPU: true,
-			AB: concatPairs(servingPairs(set{"layout": "nchw"}, set{"layout": "nhwc"}), servingPairs(set{"bn": "apart"}, set{"bn": "fold"})),
+			AB: slices.Concat(servingPairs(set{"layout": "nchw"}, set{"layout": "nhwc"}), servingPairs(set{"bn": "apart"}, set{"bn": "fold"})),
 			Notes: []string{
 				"PyTorch 2.9.1's dynamic quantisation changes Linear and leaves Conv2d as it is: the guide's int8 is of the last layer alone, and is not compared here",
 				"the guide's call that folds norms takes a pair of modules and fails on a model (TypeError)",

@@ -92,7 +92,7 @@ func (transfer) Open(_ context.Context, d device.Device, c workloads.Config) (_ 
 	return s, nil
 }
 
-// fillPattern fills b with a pattern that depends on k. The patterns of two k differ at every position.
+// fillPattern fills b with a pattern that depends on k; patterns of different k differ at every position.
 func fillPattern(b []byte, k int) {
 	for i := 0; i+4 <= len(b); i += 4 {
 		binary.LittleEndian.PutUint32(b[i:], uint32(i+k)*2654435761)
@@ -161,9 +161,7 @@ type transferSession struct {
 }
 
 // Stages implements workloads.Session.
-func (s *transferSession) Stages() []gpuprof.Stage {
-	return transfer{}.Stages()
-}
+func (s *transferSession) Stages() []gpuprof.Stage { return transfer{}.Stages() }
 func (s *transferSession) Main() device.Stream     { return s.main }
 func (s *transferSession) Depth() int              { return len(s.dst) }
 func (s *transferSession) Cycle() int              { return len(s.dst) }

@@ -67,9 +67,7 @@ type weightsSession struct {
 }
 
 // Stages implements workloads.Session.
-func (s *weightsSession) Stages() []gpuprof.Stage {
-	return weights{}.Stages()
-}
+func (s *weightsSession) Stages() []gpuprof.Stage { return weights{}.Stages() }
 func (s *weightsSession) Main() device.Stream     { return s.main }
 func (s *weightsSession) Depth() int              { return 1 }
 func (s *weightsSession) Cycle() int              { return 1 }
@@ -104,8 +102,7 @@ func (s *weightsSession) Step(i int, p workloads.Probe) error {
 	return s.main.Sync()
 }
 
-// loadTensor copies one tensor to the device. An optimiser's tensor it copies only to host memory, and a careful
-// program would not copy it at all.
+// loadTensor copies one tensor to the device, or a tensor of the optimiser to host memory, as a careless program does.
 func (s *weightsSession) loadTensor(t int) error {
 	used := t < s.tensors
 	from := t * s.n

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -16,10 +17,10 @@ const (
 	costDeviceSpan = "device_span"
 )
 
-// tooDear reports whether stage events must be excluded from the timed step, where o is the measured ratio of the step
-// with them to the step without. They may stay only if their cost is surely within the limit, by the upper end of o's
-// interval or by the calibrated share of the step; a lower end above the limit always excludes them. calibrated is
-// +Inf where events cost more than their recording (they separate back-to-back kernels of a GPU).
+// tooDear reports whether stage events must be excluded from the timed step because they may cost more than limit, a
+// share of the step. o is the measured ratio of the step with events to the step without. The events are excluded if
+// the interval of o is above the limit, or extends above it and the calibrated share is above it too. calibrated is
+// +Inf where events cost more than their recording, because they separate back-to-back kernels of a GPU.
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }
@@ -148,5 +149,5 @@ func (r *runner) spanTime(s device.Stream) (float64, error) {
 		total += events.Now() - t0
 		spans += perStep
 	}
-	return gpuprof.Seconds(total) / float64(max(spans, 1)), firstError(r.rec.Finish(), r.sess.Main().Sync())
+	return gpuprof.Seconds(total) / float64(max(spans, 1)), cmp.Or(r.rec.Finish(), r.sess.Main().Sync())
 }

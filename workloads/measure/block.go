@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"time"
@@ -73,8 +74,8 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	t0 := events.Now()
 	done, stepErr := r.runSteps(n)
 	b := &block{pass: pass, done: done, interrupted: done < n}
-	if err := firstError(workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
-		return nil, firstError(stepErr, err)
+	if err := cmp.Or(workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+		return nil, cmp.Or(stepErr, err)
 	}
 	t1 := events.Now()
 	b.causes = r.disturbances().since(before)
@@ -82,7 +83,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		return b, stepErr
 	}
 	if b.rec, err = r.rec.Drain(anchor); err != nil {
-		return nil, firstError(stepErr, err)
+		return nil, cmp.Or(stepErr, err)
 	}
 	b.first, b.last = head, done-tail
 	if b.interrupted { // interrupted while the pipeline was full: nothing has drained yet
@@ -143,7 +144,7 @@ func (r *runner) prepareStep() error {
 
 // settleStep ends a step of mode cold and waits, so that the next step begins with an idle device.
 func (r *runner) settleStep() error {
-	return firstError(workloads.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
+	return cmp.Or(workloads.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
 }
 
 // enqueueTime returns the caller's median nanoseconds per step of a probed block, without waits.
@@ -185,13 +186,4 @@ func (b *block) stepBorders(mode gpuprof.Mode) []int64 {
 	}
 	end := b.rec.Begin[len(b.rec.Begin)-1]
 	return append(append([]int64(nil), b.rec.HostBegin...), max(end, b.rec.HostBegin[len(b.rec.HostBegin)-1]))
-}
-
-func firstError(errs ...error) error {
-	for _, e := range errs {
-		if e != nil {
-			return e
-		}
-	}
-	return nil
 }

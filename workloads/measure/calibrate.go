@@ -63,7 +63,7 @@ func calibrate(dev *events.Tracer, s device.Stream, in Instruments) (map[string]
 const itemBytes = 4
 
 // itemRead returns the caller's seconds to copy four bytes from an idle device and wait. It is the third quartile of n
-// reads, so that many times this figure is not less than the time of many reads.
+// reads, so that n times this figure is at least the time of n reads.
 func itemRead(dev *events.Tracer, s device.Stream, n int) (_ float64, err error) {
 	from, err := dev.Alloc(itemBytes, device.OnDevice)
 	if err != nil {

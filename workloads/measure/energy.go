@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -193,7 +194,7 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 		done, err = r.runSteps(max(1, int(int64(20*time.Millisecond)/max(r.stepNS, 1))))
 		n += done
 	}
-	if e := firstError(workloads.Join(r.sess), r.sess.Main().Sync()); err == nil {
+	if e := cmp.Or(workloads.Join(r.sess), r.sess.Main().Sync()); err == nil {
 		err = e
 	}
 	t1 := events.Now()

@@ -39,9 +39,9 @@ type processNote struct {
 }
 
 // rememberProcess estimates from the history how much another process may differ. It appends this process if its run
-// is complete, not simulated and has enough samples. It does nothing for turns with a peer.
+// is complete, not simulated and has enough samples. Turns with a peer are no separate process: it skips them.
 func (r *runner) rememberProcess() {
-	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // turns with a peer are no separate process
+	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" {
 		return
 	}
 	path := filepath.Join(r.plan.CacheDir, historyFile)

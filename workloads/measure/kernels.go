@@ -109,7 +109,8 @@ func meterCounters(m device.Meter, steps int) map[string]float64 {
 	}
 }
 
-// kernelsOf returns a stage's kernel times per step of the pass, for too short kernels the slope of their replays.
+// kernelsOf returns a stage's kernel times per step of the pass. For a kernel that is too short to time it returns
+// the slope over its replays.
 func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
 	times := map[string][]float64{}
 	steps := b.last - b.first

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -157,7 +158,7 @@ func (r *runner) timeRung(g rung) (float64, error) {
 	}
 	t0 := events.Now()
 	done, err := r.runSteps(n)
-	if err := firstError(err, workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+	if err := cmp.Or(err, workloads.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return 0, err
 	}
 	return gpuprof.Seconds(events.Now()-t0) / float64(max(done, 1)), nil

@@ -80,7 +80,8 @@ func leastFloor(served []*loadtest.Requests) (least float64) {
 	return least
 }
 
-// dropWarmUp removes the steps of processes that ended during warm-up, unless all did: they are no samples.
+// dropWarmUp removes the steps of processes that ended during warm-up, because such steps are no samples. If all
+// processes ended there, it removes none.
 func dropWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step.N() > 0 && !warmedOnly(r) }) {
 		return runs
@@ -272,8 +273,8 @@ func mergeLadder(runs []*gpuprof.Run) []gpuprof.Rung {
 	return out
 }
 
-// mergeEnergy joins the valid passes, of which EnergyStep is made: powers weighted by time, joules by steps. A value
-// that one pass lacks is unknown in the result. Without a valid pass it returns the first pass.
+// mergeEnergy joins the valid energy passes, from which EnergyStep is computed: powers weighted by time, joules by
+// steps. A value that one pass lacks is unknown in the result. Without a valid pass it returns the first pass.
 func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
 	var first *gpuprof.Energy
 	var valid []*gpuprof.Energy

@@ -96,7 +96,7 @@ func (r *runner) fewAnswered(q *loadtest.Requests, total loadtest.Served) {
 	r.warn("few-requests", fmt.Sprintf(text, total.Scheduled, total.Completed), fix)
 }
 
-// judgeWarmUp warns of a load whose warm-up was too short for its queue to forget the empty start.
+// judgeWarmUp warns of a load whose warm-up was too short for the queue, empty at first, to reach its usual length.
 func (r *runner) judgeWarmUp(q *loadtest.Requests) {
 	if q.From != loadtest.FromSchedule || !(q.Throughput > 0) || q.Rate > latency.Settled*q.Throughput {
 		return

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func (r *runner) prepareProbes() error {
 	}
 	if r.cold {
 		// The first flush allocates its memory.
-		if err := firstError(r.rec.EndEvents(), r.dev.FlushCache(r.sess.Main()), r.sess.Main().Sync()); err != nil {
+		if err := cmp.Or(r.rec.EndEvents(), r.dev.FlushCache(r.sess.Main()), r.sess.Main().Sync()); err != nil {
 			return fmt.Errorf("preparing mode cold: %w", err)
 		}
 	}
@@ -220,9 +221,7 @@ func (r *runner) sampleSteps() error {
 	began := time.Now()
 	order := []events.Pass{events.Probed, events.Bare}
 	for pair := 0; ; pair++ {
-		if pair%2 == 0 && rng.IntN(2) == 1 {
-			order[0], order[1] = order[1], order[0]
-		} else if pair%2 == 1 { // mirror the pair before
+		if pair%2 == 1 || rng.IntN(2) == 1 { // a pair mirrors the one before, which began in a random order
 			order[0], order[1] = order[1], order[0]
 		}
 		sides := order

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -182,7 +183,7 @@ func (r *runner) timeOp(op device.Op) (float64, error) {
 			return 0, err
 		}
 	}
-	if err := firstError(main.Record(r.pair[0]), op.Enqueue(main), main.Record(r.pair[1]), main.Sync()); err != nil {
+	if err := cmp.Or(main.Record(r.pair[0]), op.Enqueue(main), main.Record(r.pair[1]), main.Sync()); err != nil {
 		return 0, err
 	}
 	ns, err := r.dev.ElapsedNS(r.pair[0], r.pair[1])

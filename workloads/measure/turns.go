@@ -58,8 +58,8 @@ func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn)
 	})
 }
 
-// besideAPeer wraps instruments for a process that takes turns with another one on the same device. Foreign, the number
-// of other programs' processes there, then leaves that one out.
+// besideAPeer wraps instruments for a process that takes turns with another one on the same device: Foreign does not
+// count that other process.
 type besideAPeer struct{ Instruments }
 
 // Foreign implements Instruments.

@@ -55,7 +55,7 @@ func (a *Arena) Upload(s device.Stream, what string, v []float32) device.Buffer 
 	return dst
 }
 
-// Drop frees the buffer b before Free frees the others; it ignores a nil buffer.
+// Drop frees buffer b at once, ahead of Free. A nil b is ignored.
 func (a *Arena) Drop(b device.Buffer) error {
 	if b == nil {
 		return nil

@@ -62,20 +62,14 @@ func (s Basis) Check() error {
 // Bind binds the operation for up to edgeCap edges.
 func (s Basis) Bind(dev device.Device, vec, b device.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "basis", edgeCap)
-	if err := s.Check(); err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(s.Check())
 	kind, _ := s.kindNumber() // Check has accepted it
 	k.checkBuffer("vec", vec, 3*int64(edgeCap))
 	k.checkBuffer("b", b, int64(s.N)*int64(edgeCap))
-	envelope := 0
-	if s.Envelope {
-		envelope = 1
-	}
 	// The kernel computes in fp64 on host and GPU.
-	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
+	k.b.minimum = rate{perEdge: Moved(s.edgeFlops(), 3, s.N).In("fp64", int64(s.edgeFlops()))}
 	k.addLaunch(&basisKernel, items{perEdge: 1}, k.b.minimum, basisArgs{
-		vec: vec, b: b, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
+		vec: vec, b: b, count: itemCount, functions: s.N, kind: kind, envelope: s.Envelope,
 		cutoff: float32(s.Cutoff),
 	})
 	return k.finishBinding()

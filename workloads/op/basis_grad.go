@@ -21,21 +21,15 @@ var basisGradKernel = device.Typed[basisGradArgs](device.Kernel{Name: "basis_gra
 func (g BasisGrad) Bind(dev device.Device, vec, db, slope device.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Basis
 	k := newBinder(dev, "basis backwards", edgeCap)
-	if err := s.Check(); err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(s.Check())
 	kind, _ := s.kindNumber() // Check has accepted it
 	k.checkBuffer("vec", vec, 3*int64(edgeCap))
 	k.checkBuffer("db", db, int64(s.N)*int64(edgeCap))
 	k.checkBuffer("g", slope, int64(edgeCap))
-	envelope := 0
-	if s.Envelope {
-		envelope = 1
-	}
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.N, 1).In("fp64", int64(flops))} // fp64 on host and GPU
+	k.b.minimum = rate{perEdge: Moved(flops, 3+s.N, 1).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, basisGradArgs{
-		vec: vec, db: db, g: slope, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
+		vec: vec, db: db, g: slope, count: itemCount, functions: s.N, kind: kind, envelope: s.Envelope,
 		cutoff: float32(s.Cutoff),
 	})
 	return k.finishBinding()

@@ -34,6 +34,12 @@ func (k *binder) failUsage(fix, format string, args ...any) {
 	}
 }
 
+func (k *binder) failOn(err error) {
+	if err != nil {
+		k.failUsage("", "%w", err)
+	}
+}
+
 func (k *binder) fail(doing string, err error) {
 	if k.err == nil && err != nil {
 		k.err = fmt.Errorf("binding %s: %s: %w", k.b.name, doing, err)
@@ -43,6 +49,12 @@ func (k *binder) fail(doing string, err error) {
 func (k *binder) checkPositive(name string, v int) {
 	if v < 1 {
 		k.failUsage("use 1 or more", "%s is %d", name, v)
+	}
+}
+
+func (k *binder) checkRows(rows int) {
+	if rows < 0 {
+		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
 	}
 }
 
@@ -154,6 +166,8 @@ func (k *binder) finishBinding() (*Bound, error) {
 	return k.b, nil
 }
 
-func moveCost(flops, r, w int) gpuprof.Cost {
+// Moved returns the cost of an operation with the given number of flops that reads r values and writes w, of four bytes
+// each.
+func Moved(flops, r, w int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: int64(flops), BytesRead: int64(r) * floatBytes, BytesWritten: int64(w) * floatBytes}
 }

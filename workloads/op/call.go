@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Ref is a buffer argument that begins at byte At of Buf or, without a Buf, of a block that the caller of Bind keeps.
-// With every repetition of the launch it advances by By bytes.
+// Ref is a buffer argument. It begins at byte At of Buf or, if Buf is nil, of the block for which Binder.Place
+// returns the buffer. Every repetition of the launch advances it by By bytes.
 type Ref struct {
 	Buf    device.Buffer
 	Block  int // see Binder.Place
@@ -25,7 +25,7 @@ type Num struct {
 	Count     Count
 }
 
-// Count is a number that is known when an operation runs.
+// Count names a number that is known only when a launch is enqueued.
 type Count uint8
 
 // The counts that a Num can be.
@@ -35,10 +35,12 @@ const (
 	Batch         // edges or images of the batch
 )
 
-// Placeholders in an operation's arguments.
+// itemCount and edgeCount stand in a kernel's arguments for the two counts.
 var itemCount, edgeCount = Num{Count: Items}, Num{Count: Batch}
 
-// Call is a kernel bound to its arguments: N items, and their counted cost. Refs are the arguments that Set sets.
+// Call is a kernel bound to its arguments, with N items and their counted cost. Refs lists the buffer arguments that
+// Set fills in before a launch.
+// fills in before a launch.
 type Call struct {
 	Kernel string
 	Func   device.Func
@@ -50,7 +52,7 @@ type Call struct {
 	nums []lateNum
 }
 
-// LateRef is a Ref that depends on a block, a ring or the repetition.
+// LateRef is a buffer argument whose address depends on a block, a ring or the repetition.
 type LateRef struct {
 	Ref
 	arg  int
@@ -62,22 +64,23 @@ type lateNum struct {
 	arg int
 }
 
-// Binder loads a workload's kernels, each once, and binds calls, until an error, which it keeps in Err.
+// Binder loads the kernels of a workload, each once, and binds calls. After the first error, kept in Err, it loads
+// none.
 type Binder struct {
 	Dev     device.Device
 	Err     error
 	Loading time.Duration // total load time
 	// Place returns the buffer that holds a block at the time of a launch, and the block's first byte in it.
 	Place func(block int) (buf device.Buffer, at int64)
-	// Rings has, for a buffer, the instances of equal size that launches use in turn. Turn is the index in all rings.
+	// Rings lists for a buffer the instances of equal size that launches use in turn. Turn is the index in all rings.
 	Rings map[device.Buffer][]device.Buffer
 	Turn  int
 
 	funcs map[*device.Kernel]device.Func
 }
 
-// Bind binds a launch of kern over n items. args is the struct given to device.Typed. In it a device.Ref is a Buffer or
-// a Ref, a device.Num an int, a bool or a Num, a device.Real a float32.
+// Bind binds a launch of kern over n items. args is the struct given to device.Typed: its fields of type device.Ref
+// hold a Buffer or a Ref, those of type device.Num an int, a bool or a Num, those of type device.Real a float32.
 func (b *Binder) Bind(kern *device.Kernel, n int, cost gpuprof.Cost, args any) Call {
 	cost.Launches = 1
 	c := Call{Kernel: kern.Name, N: n, Cost: cost}
@@ -153,7 +156,8 @@ func (b *Binder) Enqueue(s device.Stream, c *Call, t int) error {
 }
 
 // Set sets the arguments of a call that depend on blocks, on the rings' turn, on the repetition t, on the items, and on
-// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be nil.
+// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be
+// nil.
 func (b *Binder) Set(c *Call, t, batch int) {
 	for i := range c.Refs {
 		r := &c.Refs[i]

@@ -1,8 +1,6 @@
 package op
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 // Candidates returns copies of t with the launch shapes to time on dev for autotuning, t itself first. The shapes
 // differ in the edges per segment, and on CUDA also in the threads per block. Results of two shapes differ by rounding
@@ -67,9 +65,9 @@ func (g Gemm) Candidates(dev device.Device) []Gemm {
 	return all
 }
 
-// Candidates returns the variants to time on dev, starting with m itself. If Library is "auto", a vendor's library is
-// in use and nothing is rounded, the second variant uses our own kernel. The others vary the shape of our own kernel.
-// Variants with the same Library give identical bits.
+// Candidates returns the variants to time on dev, m itself first. If m may use a vendor's library (Library "auto"),
+// does so, and rounds nothing, the second variant uses our own kernel. All further variants change the shape of our own
+// kernel. Variants with the same Library give identical bits.
 func (m MLP) Candidates(dev device.Device) []MLP {
 	all := []MLP{m}
 	_, second := m.gemmLayers() // by far the larger

@@ -108,7 +108,7 @@ func TestLinearShapes(t *testing.T) {
 		for v := 0; v < mul; v += width {
 			beside := ceilDiv(min(width, mul-v), 4)
 			deep := shape.tileDepth(beside)
-			if beside > shape.beside || deep < 1 || deep*beside > linearThreads || deep*linearDeep > min(shape.sliceRows(), linearTall) || shape.sharedBytes() > sharedBytes {
+			if beside > shape.across || deep < 1 || deep*beside > linearThreads || deep*linearDeep > min(shape.sliceRows(), linearTall) || shape.sharedBytes() > sharedBytes {
 				t.Errorf("%d copies: %d x %d threads of %+v, %d bytes", mul, deep, beside, shape, shape.sharedBytes())
 			}
 		}

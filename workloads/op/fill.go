@@ -25,13 +25,13 @@ func (f Fill) Bind(dev device.Device, out device.Buffer, fixed, perEdge, edgeCap
 	}
 	k.checkBuffer("out", out, int64(fixed)+int64(perEdge)*int64(edgeCap))
 	k.addFill(out, fixed, perEdge, f.Value)
-	k.b.minimum = rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}
+	k.b.minimum = rate{fixed: Moved(0, 0, fixed), perEdge: Moved(0, 0, perEdge)}
 	return k.finishBinding()
 }
 
 // Launch returns a launch that fills n values of out, for workloads that bind their own launches.
 func (f Fill) Launch(out any, n int) Launch {
-	return Launch{Kernel: &fillKernel, N: n, Cost: moveCost(0, 0, n), Args: fillArgs{
+	return Launch{Kernel: &fillKernel, N: n, Cost: Moved(0, 0, n), Args: fillArgs{
 		out: out, count: n, value: f.Value,
 	}}
 }
@@ -58,7 +58,7 @@ func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 
 func (k *binder) addFill(out device.Buffer, fixed, perEdge int, value float32) {
 	k.addLaunch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
-		rate{fixed: moveCost(0, 0, fixed), perEdge: moveCost(0, 0, perEdge)}, fillArgs{
+		rate{fixed: Moved(0, 0, fixed), perEdge: Moved(0, 0, perEdge)}, fillArgs{
 			out: out, count: itemCount, value: value,
 		})
 }

@@ -191,7 +191,7 @@ func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, e
 	k.checkBuffer("x", x, int64(rows)*int64(g.InDim()))
 	k.checkBuffer("out", out, int64(rows)*int64(g.OutDim()))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: moveCost(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
+	k.b.minimum = rate{fixed: Moved(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
 	columns := k.uploadInts(runs.columnTable(g.OutDim()))
 	k.addLaunch(&gateKernel, items{fixed: rows}, k.b.minimum, gateArgs{
 		x: x, out: out, table: table, constants: constants, columns: columns, count: itemCount, inDim: g.InDim(),
@@ -203,11 +203,7 @@ func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, e
 // gateRuns compiles a gate and checks the number of rows.
 func (k *binder) gateRuns(g Gate, rows int) gateRuns {
 	runs, err := g.compileRuns()
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
-	if rows < 0 {
-		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
-	}
+	k.failOn(err)
+	k.checkRows(rows)
 	return runs
 }

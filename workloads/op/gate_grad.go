@@ -15,8 +15,7 @@ var gateGradPTX string
 //	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
 type GateGrad struct{ Gate Gate }
 
-// An item of gateGradKernel is one row. Its argument table lists runs, which are ranges of copies with one activation,
-// in the format that the comment of gateKernel gives. The CUDA kernel reads the same table, unlike that of gateKernel.
+// An item of gateGradKernel is one row. Host and CUDA kernel both read the table of runs that gateKernel describes.
 var gateGradKernel = device.Typed[gateGradArgs](device.Kernel{Name: "gate_grad", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1})
 
 // Bind binds the operation for the given number of rows.
@@ -28,7 +27,7 @@ func (g GateGrad) Bind(dev device.Device, x, dout, dx device.Buffer, rows int) (
 	k.checkBuffer("dout", dout, int64(rows)*int64(out))
 	k.checkBuffer("dx", dx, int64(rows)*int64(in))
 	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
-	k.b.minimum = rate{fixed: moveCost(rows*runs.gradFlops(), rows*(in+out), rows*in)}
+	k.b.minimum = rate{fixed: Moved(rows*runs.gradFlops(), rows*(in+out), rows*in)}
 	k.addLaunch(&gateGradKernel, items{fixed: rows}, k.b.minimum, gateGradArgs{
 		x: x, dout: dout, dx: dx, table: table, constants: constants, count: itemCount, inDim: in, outDim: out,
 		runs: len(runs.constants),

@@ -140,13 +140,9 @@ func (k *binder) addGemm(g Gemm, a, b, out device.Buffer) rate {
 	k.checkPositive("K", g.K)
 	k.checkPositive("N", g.N)
 	act, c, err := findActivation(g.Act, g.Normalisation)
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	vendor, err := g.needsVendor(loadLibraries(k.dev))
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	e := int64(k.b.capacity)
 	k.checkBuffer("a", a, e*int64(g.K))
 	k.checkBuffer("b", b, int64(g.K)*int64(g.N))
@@ -170,7 +166,7 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 		epilogue = g.N * (act.flops + 1)
 	}
 	// The scale multiplies a: one operation per element of a.
-	cost := rate{fixed: moveCost(0, g.K*g.N, 0), perEdge: moveCost(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
+	cost := rate{fixed: Moved(0, g.K*g.N, 0), perEdge: Moved(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
 	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // without cuBLAS the PTX replacement computes in fp32
 		cost.perEdge = costInPrecision(cost.perEdge, g.precisionName(), int64(2*g.K*g.N))
 	}
@@ -220,7 +216,7 @@ func (k *binder) gemmVendor(g Gemm, a, b, out device.Buffer, act activation, c f
 	}
 	k.addVendorProduct(g, p, a, b, out, vendor)
 	if act.id != actNone {
-		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: moveCost(g.N*(act.flops+1), g.N, g.N)}, actInplaceArgs{
+		k.addLaunch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: Moved(g.N*(act.flops+1), g.N, g.N)}, actInplaceArgs{
 			x: out, count: itemCount, act: act.id, c: c,
 		})
 	}

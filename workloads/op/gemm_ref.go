@@ -1,6 +1,6 @@
 package op
 
-// RefGemm computes one row, out [N] from a [K] and b [K,N]. It has no goroutines to race: norace saves time in tests.
+// RefGemm computes one row, out [N] from a [K] and b [K,N]. It starts no goroutines, and norace makes its tests faster.
 //
 //go:norace
 func RefGemm(g Gemm, a, b, out []float64) error {

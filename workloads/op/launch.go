@@ -1,8 +1,6 @@
 package op
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 // isTiled reports whether a launch consists of blocks of threads, as on a GPU, instead of ranges of items for
 // goroutines. A kernel whose items differ between the two has a comment at its definition.
@@ -34,6 +32,13 @@ func teamsOf(threads, width int) int {
 		size *= 2
 	}
 	return threads / size
+}
+
+// withShared returns a copy of the kernel with that many bytes of shared memory per block.
+func withShared(kernel *device.Kernel, bytes int) *device.Kernel {
+	k := *kernel
+	k.SharedBytes = bytes
+	return &k
 }
 
 // shapeTeams returns a copy of the kernel whose blocks process as many rows as they have teams (see teamsOf).

@@ -23,7 +23,3 @@ func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...L
 	}
 	return k.finishBinding()
 }
-
-// Moved returns the cost of an operation with the given number of flops that reads r values and writes w, of four bytes
-// each.
-func Moved(flops, r, w int) gpuprof.Cost { return moveCost(flops, r, w) }

@@ -45,43 +45,41 @@ const (
 )
 
 // linearShape is linear_shape of linear.cu. A slice is the part of the rows of x, along K, that a block has in shared
-// memory at a time: length is the number of values per row, each the number of values that a thread reads. beside is
+// memory at a time: length is the number of values per row, each the number of values that a thread reads. across is
 // the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices, because a thread's
 // share must fit its registers.
-type linearShape struct{ each, length, beside int }
+type linearShape struct{ each, length, across int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
 // shapeOf returns the index in linearShapes for tiles whose width in threads is the argument.
-func shapeOf(beside int) int {
+func shapeOf(across int) int {
 	for i := len(linearShapes) - 1; ; i-- {
-		if beside <= linearShapes[i].beside {
+		if across <= linearShapes[i].across {
 			return i
 		}
 	}
 }
 
-func (s linearShape) tileDepth(beside int) int {
-	return min(linearThreads/beside, s.sliceRows()/linearDeep)
+func (s linearShape) tileDepth(across int) int {
+	return min(linearThreads/across, s.sliceRows()/linearDeep)
 }
 
 func (s linearShape) sliceRows() int { return s.each * linearThreads / s.length }
 
 // sharedBytes returns a block's bytes of shared memory: four integers per row, and a slice of x and of w.
 func (s linearShape) sharedBytes() int {
-	return floatBytes * (4*linearTall + s.length*(s.sliceRows()+4+4*s.beside))
+	return floatBytes * (4*linearTall + s.length*(s.sliceRows()+4+4*s.across))
 }
 
 // WeightNumel returns the number of weights.
 func (l Linear) WeightNumel() int {
 	n := 0
 	for _, a := range l.In {
-		n += a.Mul * l.fanOut(a.Ir)
+		n += a.Mul * l.Out.Count(a.Ir)
 	}
 	return n
 }
-
-func (l Linear) fanOut(ir so3.Irrep) int { return l.Out.Count(ir) }
 
 // pairTable returns the table of pairs of blocks with equal irreps, and their coefficients 1/sqrt(fan-in).
 func (l Linear) pairTable() (table []int32, coefficients []float32) {
@@ -133,8 +131,8 @@ func (m mixing) makePlan(rows int) linearPlan {
 		p.ints = append(p.ints, s.ints...)
 		for v := 0; v < block.Mul; v += width {
 			copies := min(width, block.Mul-v)
-			beside := ceilDiv(copies, 4)
-			deep := linearShapes[shape].tileDepth(beside)
+			across := ceilDiv(copies, 4)
+			deep := linearShapes[shape].tileDepth(across)
 			p.most = max(p.most, linearShapes[shape].sharedBytes())
 			for n := range ceilDiv(rows*block.Ir.Dim(), deep*linearDeep) {
 				tiles = append(tiles, tile{p.kinds, n, s.length})
@@ -144,7 +142,7 @@ func (m mixing) makePlan(rows int) linearPlan {
 				fours = 1
 			}
 			kinds = append(kinds, int32(at[o]+v), int32(copies), int32(first), int32(len(p.ints)/sliceInts), int32(block.Ir.Dim()),
-				int32(block.Mul), int32(v), int32(beside), int32(deep), int32(shape), int32(math.Float32bits(s.coefficient)), fours)
+				int32(block.Mul), int32(v), int32(across), int32(deep), int32(shape), int32(math.Float32bits(s.coefficient)), fours)
 			p.kinds++
 		}
 	}
@@ -188,12 +186,7 @@ func (m mixing) cutSlices(out, length int) blockSlices {
 // Bind binds the operation for the given number of rows: one launch, or with mul_ir three, two of them transposes.
 func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "linear", 0)
-	if err := l.Layout.checkLayout("linear"); err != nil && k.err == nil {
-		k.err = err
-	}
-	if rows < 0 {
-		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
-	}
+	k.checkLinear(l, rows)
 	k.checkBuffer("x", x, int64(rows)*int64(l.In.Dim()))
 	k.checkBuffer("w", w, int64(l.WeightNumel()))
 	k.checkBuffer("out", out, int64(rows)*int64(l.Out.Dim()))
@@ -202,14 +195,20 @@ func (l Linear) Bind(dev device.Device, x, w, out device.Buffer, rows int) (*Bou
 		k.addLinear(l, x, w, out, rows)
 		return k.finishBinding()
 	}
-	xt := k.allocateScratch(int64(rows) * int64(l.In.Dim()))
+	xt := k.addToIrMul(l.In, x, rows)
 	ot := k.allocateScratch(int64(rows) * int64(l.Out.Dim()))
-	k.addTranspose(Transpose{Irreps: l.In}, x, xt, rows)
 	inner := l
 	inner.Accumulate = false
 	k.addLinear(inner, xt, w, ot, rows)
 	k.addTranspose(Transpose{Irreps: l.Out, ToMulIr: true, Accumulate: l.Accumulate}, ot, out, rows)
 	return k.finishBinding()
+}
+
+func (k *binder) checkLinear(l Linear, rows int) {
+	if err := l.Layout.checkLayout(k.b.name); k.err == nil {
+		k.err = err
+	}
+	k.checkRows(rows)
 }
 
 func (k *binder) addLinear(l Linear, x, w, out device.Buffer, rows int) {
@@ -228,10 +227,6 @@ type mixing struct {
 }
 
 func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
-	add := 0
-	if m.add {
-		add = 1
-	}
 	p := m.makePlan(rows)
 	t, c, cut := k.uploadInts(m.pairs), k.uploadFloats(m.coefficients), k.uploadInts(p.ints)
 	work, kernel := items{fixed: rows}, linearKernel
@@ -241,7 +236,7 @@ func (k *binder) addMixing(m mixing, x, w, out device.Buffer, rows int) {
 	k.addLaunch(&kernel, work, rate{fixed: m.cost},
 		linearArgs{
 			x: x, w: w, out: out, table: t, coefficients: c, plan: cut, rows: rows, inDim: m.in.Dim(),
-			outDim: m.out.Dim(), pairs: len(m.coefficients), add: add, slices: p.slices,
+			outDim: m.out.Dim(), pairs: len(m.coefficients), add: m.add, slices: p.slices,
 		})
 }
 
@@ -257,5 +252,5 @@ func (l Linear) totalCost(rows int) gpuprof.Cost {
 	if l.Accumulate {
 		read += rows * l.Out.Dim()
 	}
-	return moveCost(rows*flops, read, rows*l.Out.Dim())
+	return Moved(rows*flops, read, rows*l.Out.Dim())
 }

@@ -30,12 +30,7 @@ func (g LinearGrad) transposedMixing(rows int) (mixing, []matrix) {
 func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int) (*Bound, error) {
 	l := g.Linear
 	k := newBinder(dev, "linear backwards", 0)
-	if err := l.Layout.checkLayout("linear backwards"); err != nil && k.err == nil {
-		k.err = err
-	}
-	if rows < 0 {
-		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
-	}
+	k.checkLinear(l, rows)
 	in, out := int64(rows)*int64(l.In.Dim()), int64(rows)*int64(l.Out.Dim())
 	k.checkBuffer("dout", dout, out)
 	k.checkBuffer("w", w, int64(l.WeightNumel()))
@@ -47,8 +42,7 @@ func (g LinearGrad) Bind(dev device.Device, dout, w, dx device.Buffer, rows int)
 		k.addMixing(m, dout, turned, dx, rows)
 		return k.finishBinding()
 	}
-	from, to := k.allocateScratch(out), k.allocateScratch(in)
-	k.addTranspose(Transpose{Irreps: l.Out}, dout, from, rows)
+	from, to := k.addToIrMul(l.Out, dout, rows), k.allocateScratch(in)
 	k.addMixing(m, from, turned, to, rows)
 	k.addTranspose(Transpose{Irreps: l.In, ToMulIr: true}, to, dx, rows)
 	return k.finishBinding()
@@ -61,5 +55,5 @@ func (g LinearGrad) totalCost(rows int) gpuprof.Cost {
 		t := pairs[p*pairInts:]
 		flops += int(t[5]) * int(t[4]) * (2*int(t[3]) + 1)
 	}
-	return moveCost(rows*flops, rows*g.Linear.Out.Dim()+g.Linear.WeightNumel(), rows*g.Linear.In.Dim())
+	return Moved(rows*flops, rows*g.Linear.Out.Dim()+g.Linear.WeightNumel(), rows*g.Linear.In.Dim())
 }

@@ -1,8 +1,6 @@
 package op
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 // MLPGrad is the backward pass of an MLP with respect to the radial functions. With Add, db is added to its buffer. The
 // products round their operands as the MLP's products do. a is the hidden layer before its activation; s1 and s2 are
@@ -27,13 +25,11 @@ func (m MLP) BindKept(dev device.Device, b, w1, w2, a, h, w device.Buffer, edgeC
 	k.checkPositive("Hidden", m.Hidden)
 	first, second := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	first.Act = "none"
 	minimum := k.addGemm(first, b, w1, a)
 	k.checkBuffer("h", h, int64(edgeCap)*int64(m.Hidden))
-	apply := rate{perEdge: moveCost(m.Hidden*(act.flops+1), m.Hidden, m.Hidden)}
+	apply := rate{perEdge: Moved(m.Hidden*(act.flops+1), m.Hidden, m.Hidden)}
 	k.addLaunch(&actApplyKernel, items{perEdge: m.Hidden}, apply, actApplyArgs{
 		x: a, out: h, count: itemCount, act: act.id, c: float32(c),
 	})
@@ -73,12 +69,10 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	k.checkBuffer("w2", b.W2, int64(m.Hidden)*int64(m.Out))
 	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	toHidden, toBasis := g.gemmLayers()
 	minimum := k.addGemm(toHidden, b.DW, k.addFlip(b.W2, matrix{0, m.Hidden, m.Out}), b.DA)
-	slope := rate{perEdge: moveCost(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
+	slope := rate{perEdge: Moved(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
 	k.addLaunch(&actGradKernel, items{perEdge: m.Hidden}, slope, actGradArgs{
 		x: b.A, d: b.DA, count: itemCount, act: act.id, c: float32(c),
 	})
@@ -96,10 +90,10 @@ func (g MLPGrad) Bind(dev device.Device, b MLPGradBuffers, edgeCap int) (*Bound,
 	last := k.addGemm(toBasis, b.DA, k.addFlip(b.W1, matrix{0, m.In, m.Hidden}), db)
 	last.perEdge.BytesRead = 0 // da is still in registers, too
 	if g.Add {
-		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: moveCost(m.In, 2*m.In, m.In)}, addArgs{
+		k.addLaunch(&addKernel, items{perEdge: m.In}, rate{perEdge: Moved(m.In, 2*m.In, m.In)}, addArgs{
 			x: db, out: b.DB, count: itemCount,
 		})
-		last.perEdge = last.perEdge.Add(moveCost(m.In, m.In, 0))
+		last.perEdge = last.perEdge.Add(Moved(m.In, m.In, 0))
 	}
 	k.b.minimum = minimum.add(slope).add(last)
 	return k.finishBinding()

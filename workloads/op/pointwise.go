@@ -38,7 +38,7 @@ func (k *binder) addFlip(src device.Buffer, all ...matrix) device.Buffer {
 	}
 	out := k.allocateScratch(int64(n))
 	rows := k.uploadInts(table)
-	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: moveCost(0, n, n)}, flipArgs{
+	k.addLaunch(&flipKernel, items{fixed: len(table) / flipInts}, rate{fixed: Moved(0, n, n)}, flipArgs{
 		src: src, out: out, table: rows, count: itemCount,
 	})
 	return out

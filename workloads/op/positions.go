@@ -17,8 +17,9 @@ var positionsPTX string
 //	out_i = sum over the edges with destination i of f_e - sum over the edges with source i
 type Positions struct{ Points, Atoms, Rows int }
 
-// PositionsBuffers are the arguments of Positions. Edges are sorted by row; RowPtr [Rows+1] has the start of each row.
-// Perm [E] lists the edges by source; ColPtr [Atoms+2] has each source's start in Perm, and last the point of row 0.
+// PositionsBuffers are the arguments of Positions. Edges are sorted by row; RowPtr [Rows+1] holds the start of each
+// row. Perm [E] lists the edges by source. ColPtr [Atoms+2] holds each source's start in Perm and, last, the point of
+// row 0.
 type PositionsBuffers struct{ F, RowPtr, ColPtr, Perm, Out device.Buffer }
 
 // One item of positionsKernel is one point; on CUDA a block computes it.
@@ -37,8 +38,8 @@ func (p Positions) Bind(dev device.Device, b PositionsBuffers, edgeCap int) (*Bo
 	k.checkBuffer("perm", b.Perm, e)
 	k.checkBuffer("out", b.Out, 3*int64(p.Points))
 	// Every edge is added at both of its ends.
-	k.b.minimum = rate{fixed: moveCost(0, p.Rows+p.Atoms+3, 3*p.Points), perEdge: moveCost(6, 3+1, 0).In("fp64", 6)}
-	k.addLaunch(&positionsKernel, items{fixed: p.Points}, rate{fixed: k.b.minimum.fixed, perEdge: moveCost(6, 6+1, 0).In("fp64", 6)},
+	k.b.minimum = rate{fixed: Moved(0, p.Rows+p.Atoms+3, 3*p.Points), perEdge: Moved(6, 3+1, 0).In("fp64", 6)}
+	k.addLaunch(&positionsKernel, items{fixed: p.Points}, rate{fixed: k.b.minimum.fixed, perEdge: Moved(6, 6+1, 0).In("fp64", 6)},
 		positionsArgs{
 			f: b.F, rowptr: b.RowPtr, colptr: b.ColPtr, perm: b.Perm, out: b.Out, count: itemCount, atoms: p.Atoms,
 			rows: p.Rows,

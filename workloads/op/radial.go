@@ -46,9 +46,7 @@ func (r Radial) Bind(dev device.Device, vec, w1, w2, w device.Buffer, edgeCap in
 		minimum = minimum.add(k.addGemm(second, h, w2, w))
 	} else {
 		vendor, err := second.needsVendor(loadLibraries(dev))
-		if err != nil {
-			k.failUsage("", "%w", err)
-		}
+		k.failOn(err)
 		k.addVendorProduct(second, p, h, k.packRight(p, w2, second.K, second.N), w, libraryKernel(second.precisionName()))
 		second.N -= second.Padding
 		minimum = minimum.add(k.gemmCost(second, activation{}, vendor))
@@ -65,9 +63,7 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	m, s := r.MLP, r.Basis
 	k.checkPositive("In", m.In)
 	k.checkPositive("Hidden", m.Hidden)
-	if err := s.Check(); err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(s.Check())
 	shared := m.In * (radialEdges + ceilDiv(p.inner, 4)*4) * floatBytes
 	switch {
 	case s.N != m.In:
@@ -79,24 +75,16 @@ func (k *binder) addRadial(r Radial, p packing, vec, w1, h device.Buffer) rate {
 	}
 	first, _ := m.gemmLayers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	k.checkBuffer("vec", vec, 3*int64(k.b.capacity))
 	k.checkBuffer("w1", w1, int64(m.In)*int64(m.Hidden))
 	kind, _ := s.kindNumber() // Check has accepted it
-	envelope := 0
-	if s.Envelope {
-		envelope = 1
-	}
 	flops := s.edgeFlops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
 	// The kernel computes radial functions in fp64 on host and GPU.
-	cost := rate{fixed: moveCost(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: moveCost(flops, 3, 0).In("fp64", int64(s.edgeFlops()))}
+	cost := rate{fixed: Moved(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: Moved(flops, 3, 0).In("fp64", int64(s.edgeFlops()))}
 	cost.perEdge.BytesWritten = int64(p.productDepth()) * p.bytes
-	kernel := radialKernel
-	kernel.SharedBytes = shared
-	k.addLaunch(&kernel, items{perEdge: 1}, cost, radialArgs{
-		vec: vec, w1: w1, h: h, count: itemCount, functions: s.N, kind: kind, envelope: envelope,
+	k.addLaunch(withShared(&radialKernel, shared), items{perEdge: 1}, cost, radialArgs{
+		vec: vec, w1: w1, h: h, count: itemCount, functions: s.N, kind: kind, envelope: s.Envelope,
 		cutoff: float32(s.Cutoff), hidden: m.Hidden, inner: p.inner, form: p.form, scale: first.Scale, c: float32(c),
 	})
 	return cost

@@ -26,9 +26,7 @@ var (
 )
 
 func (k *binder) checkReadout(r Readout, rows int) {
-	if rows < 0 {
-		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
-	}
+	k.checkRows(rows)
 	if r.Count < 0 || r.First < 0 || r.First+r.Count > r.Width {
 		k.failUsage("use values of the row", "%d values from %d on are read of a row of %d", r.Count, r.First, r.Width)
 	}
@@ -41,13 +39,13 @@ func (r Readout) Bind(dev device.Device, x, a, rho device.Buffer, rows int) (*Bo
 	k.checkBuffer("x", x, int64(rows)*int64(r.Width))
 	k.checkBuffer("a", a, int64(r.Count))
 	k.checkBuffer("rho", rho, int64(rows))
-	add, read := 0, rows*r.Count+r.Count
+	read := rows*r.Count + r.Count
 	if r.Add {
-		add, read = 1, read+rows
+		read += rows
 	}
-	k.b.minimum = rate{fixed: moveCost(2*rows*r.Count, read, rows)}
+	k.b.minimum = rate{fixed: Moved(2*rows*r.Count, read, rows)}
 	k.addLaunch(&readoutKernel, items{fixed: rows}, k.b.minimum, readoutArgs{
-		x: x, a: a, rho: rho, count: itemCount, width: r.Width, first: r.First, factors: r.Count, add: add,
+		x: x, a: a, rho: rho, count: itemCount, width: r.Width, first: r.First, factors: r.Count, add: r.Add,
 	})
 	return k.finishBinding()
 }
@@ -59,7 +57,7 @@ func (r Readout) BindGrad(dev device.Device, drho, a, dx device.Buffer, rows int
 	k.checkBuffer("drho", drho, int64(rows))
 	k.checkBuffer("a", a, int64(r.Count))
 	k.checkBuffer("dx", dx, int64(rows)*int64(r.Width))
-	k.b.minimum = rate{fixed: moveCost(rows*r.Count, rows+r.Count, rows*r.Width)}
+	k.b.minimum = rate{fixed: Moved(rows*r.Count, rows+r.Count, rows*r.Width)}
 	k.addLaunch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, readoutGradArgs{
 		drho: drho, a: a, dx: dx, count: itemCount, width: r.Width, first: r.First, factors: r.Count,
 	})
@@ -82,7 +80,7 @@ func (r Residual) Bind(dev device.Device, rho, target, drho, loss device.Buffer)
 	for name, b := range map[string]device.Buffer{"rho": rho, "target": target, "drho": drho, "loss": loss} {
 		k.checkBuffer(name, b, int64(r.Rows))
 	}
-	k.b.minimum = rate{fixed: moveCost(5*r.Rows, 2*r.Rows, 2*r.Rows)}
+	k.b.minimum = rate{fixed: Moved(5*r.Rows, 2*r.Rows, 2*r.Rows)}
 	k.addLaunch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, residualArgs{
 		rho: rho, target: target, drho: drho, loss: loss, count: itemCount, scale: 1 / float32(max(r.Rows, 1)),
 	})
@@ -102,7 +100,7 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 	k := newBinder(dev, "sum", 0)
 	k.checkBuffer("x", x, int64(s.N))
 	k.checkBuffer("out", out, 1)
-	k.b.minimum = rate{fixed: moveCost(s.N, s.N, 1).In("fp64", int64(s.N))}
+	k.b.minimum = rate{fixed: Moved(s.N, s.N, 1).In("fp64", int64(s.N))}
 	n := s.N
 	for {
 		chunks := ceilDiv(max(n, 1), sumChunk)
@@ -110,7 +108,7 @@ func (s Sum) Bind(dev device.Device, x, out device.Buffer) (*Bound, error) {
 		if chunks > 1 {
 			to = k.allocateScratch(int64(chunks))
 		}
-		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: moveCost(n, n, chunks).In("fp64", int64(n))}, sumArgs{
+		k.addLaunch(&sumKernel, items{fixed: chunks}, rate{fixed: Moved(n, n, chunks).In("fp64", int64(n))}, sumArgs{
 			x: x, out: to, count: itemCount, values: n,
 		})
 		if chunks == 1 {

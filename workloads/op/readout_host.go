@@ -1,8 +1,6 @@
 package op
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 func readoutHost(args *device.Args, lo, hi int) {
 	a := device.View[readoutView](args)

@@ -34,8 +34,8 @@ var (
 )
 
 // scatterRun is the number of consecutive edges in an item on CUDA; the item's threads share the C values. Neighbours
-// with the same destination cost one atomic add per value. The cost model counts one per item and value, the least;
-// with edges in random order nearly every edge needs its own.
+// with the same destination cost one atomic add per value. The cost model counts one atomic add per item and value,
+// the minimum; edges in random order need nearly one each.
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.
@@ -54,7 +54,7 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	all := rows * s.C
 	if s.Deterministic {
 		k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
-		k.addLaunch(shapeTeams(&scatterSortedKernel, s.C), items{fixed: rows}, rate{moveCost(0, rows+1, all), moveCost(s.C, s.C, 0)},
+		k.addLaunch(shapeTeams(&scatterSortedKernel, s.C), items{fixed: rows}, rate{Moved(0, rows+1, all), Moved(s.C, s.C, 0)},
 			scatterSortedArgs{src: b.Src, rowptr: b.RowPtr, out: b.Out, count: itemCount, c: s.C})
 	} else {
 		k.checkBuffer("dst", b.Dst, int64(k.b.capacity))
@@ -63,16 +63,16 @@ func (k *binder) addScatter(s ScatterAdd, b ScatterBuffers, rows int) {
 		if k.isTiled() {
 			work.per, adds = scatterRun, ceilDiv(s.C, scatterRun)
 		}
-		k.addLaunch(shapeTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: moveCost(s.C, s.C+adds+1, adds)}, scatterAtomicArgs{
+		k.addLaunch(shapeTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: Moved(s.C, s.C+adds+1, adds)}, scatterAtomicArgs{
 			src: b.Src, dst: b.Dst, out: b.Out, edges: edgeCount, c: s.C,
 		})
 	}
 	flops := 0
 	if s.Scale != 0 && s.Scale != 1 {
 		flops = all
-		k.addLaunch(&scaleKernel, items{fixed: all}, rate{fixed: moveCost(all, all, all)}, scaleArgs{
+		k.addLaunch(&scaleKernel, items{fixed: all}, rate{fixed: Moved(all, all, all)}, scaleArgs{
 			out: b.Out, count: itemCount, factor: s.Scale,
 		})
 	}
-	k.b.minimum = rate{fixed: moveCost(flops, 0, all), perEdge: moveCost(s.C, s.C+1, 0)}
+	k.b.minimum = rate{fixed: Moved(flops, 0, all), perEdge: Moved(s.C, s.C+1, 0)}
 }

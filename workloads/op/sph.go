@@ -31,10 +31,9 @@ func (s Sph) Bind(dev device.Device, vec, y device.Buffer, edgeCap int) (*Bound,
 	k.checkBuffer("vec", vec, 3*int64(edgeCap))
 	k.checkBuffer("y", y, int64(s.Dim())*int64(edgeCap))
 	// The kernel computes in fp64 on host and GPU.
-	k.b.minimum = rate{perEdge: moveCost(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
-	kernel := sphKernel
-	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // one row of odd length per edge
-	k.addLaunch(&kernel, items{perEdge: 1}, k.b.minimum, sphArgs{
+	k.b.minimum = rate{perEdge: Moved(s.edgeFlops(), 3, s.Dim()).In("fp64", int64(s.edgeFlops()))}
+	shared := sphKernel.PerBlock * (s.Dim() | 1) * floatBytes // one row of odd length per edge
+	k.addLaunch(withShared(&sphKernel, shared), items{perEdge: 1}, k.b.minimum, sphArgs{
 		vec: vec, out: y, count: itemCount, lmax: s.LMax,
 	})
 	return k.finishBinding()

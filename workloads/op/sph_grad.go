@@ -39,16 +39,16 @@ func (g SphGrad) Bind(dev device.Device, vec, dy, slope, f device.Buffer, edgeCa
 	k.checkBuffer("g", slope, e)
 	k.checkBuffer("f", f, 3*e)
 	flops := s.gradFlops()
-	k.b.minimum = rate{perEdge: moveCost(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // fp64 on host and GPU
+	k.b.minimum = rate{perEdge: Moved(flops, 3+s.Dim()+1, 3).In("fp64", int64(flops))} // fp64 on host and GPU
 	k.addLaunch(&sphGradKernel, items{perEdge: 1}, k.b.minimum, sphGradArgs{
 		vec: vec, dy: dy, slope: slope, f: f, count: itemCount, lmax: s.LMax,
 	})
 	return k.finishBinding()
 }
 
-// gradFlops counts the operations of one edge: edgeFlops for the values. A harmonic has three components of the
-// gradient: they take 4 operations for m = 0, 7 for a pair of others. Adding each component, and the value, to the sums
-// takes 2. The last projection takes 9.
+// gradFlops counts the operations of one edge: edgeFlops for the values. The gradient's three components take 4 for a
+// harmonic with m = 0, and 7 for each pair m, -m. Adding each component, and the value, to the sums takes 2. The last
+// projection takes 9.
 func (s Sph) gradFlops() int {
 	n := s.edgeFlops() + 9
 	for l := 1; l <= s.LMax; l++ {

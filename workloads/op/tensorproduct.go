@@ -36,9 +36,9 @@ type TensorProduct struct {
 	// Threads is the number of threads per CUDA block with Impl fused or csr, a multiple of 32 up to 256; 0 means 128.
 	// Generated kernels and the host device ignore it.
 	Threads int
-	// General makes csr use the general kernel even if the product has a generated kernel (see package tpgen): if its
-	// irreps are those of a preset, and its weights are in the columns that the generated kernel reads. Packed means that
-	// the weights are in these columns although the order of the instructions differs; see Columns.
+	// General makes csr use the general kernel even if the product has a generated kernel. It has one if package
+	// tpgen lists its irreps and its weights are in the columns that this kernel reads. Packed states that the
+	// weights are in these columns although the order of the instructions differs; see Columns.
 	General, Packed bool
 
 	made      *generatedProduct // set by Compile
@@ -147,17 +147,13 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 	k.checkBuffer("rowptr", b.RowPtr, int64(rows)+1)
 	k.checkBuffer("out", b.Out, int64(rows)*int64(t.TP.Out.Dim()))
 	tab, err := t.compileTable()
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	k.b.minimum = t.minimumCost(tab, nodes, rows)
 	if t.Impl == ImplUnfused {
 		return k.bindUnfused(t, b, rows)
 	}
 	plan, err := t.planFor(tab)
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	if t.Impl == ImplFused {
 		k.addFused(t, tab, plan, b, rows)
 	} else {
@@ -173,7 +169,7 @@ func (t TensorProduct) Bind(dev device.Device, b TPBuffers, nodes, rows, edgeCap
 // are written.
 func (t TensorProduct) minimumCost(tab tpTable, nodes, rows int) rate {
 	return rate{
-		fixed:   moveCost(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
-		perEdge: moveCost(tab.flops, t.TP.In2.Dim()+1+t.TP.WeightNumel(), 0),
+		fixed:   Moved(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
+		perEdge: Moved(tab.flops, t.TP.In2.Dim()+1+t.TP.WeightNumel(), 0),
 	}
 }

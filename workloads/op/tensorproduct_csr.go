@@ -29,7 +29,7 @@ var (
 func SlowestToCompile() *device.Kernel { return &tpFusedKernel }
 
 func (t TensorProduct) segmentCount(edgeCap int) int {
-	return (edgeCap + t.segmentLength() - 1) / t.segmentLength()
+	return ceilDiv(edgeCap, t.segmentLength())
 }
 
 // addCSR appends the launches of csr. For the layout mul_ir it transposes the features of the nodes first and the
@@ -40,10 +40,10 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 	partial := k.allocateScratch(int64(t.segmentCount(k.b.capacity)) * int64(outDim))
 	x, out := b.X, b.Out
 	if t.Layout == MulIr {
-		x, out = k.allocateScratch(int64(nodes)*int64(inDim)), k.allocateScratch(int64(rows)*int64(outDim))
-		k.addTranspose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
+		out = k.allocateScratch(int64(rows) * int64(outDim))
+		x = k.addToIrMul(t.TP.In1, b.X, nodes)
 	}
-	cost := rate{fixed: moveCost(0, rows+1, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+1+t.weightStride(), 0)}
+	cost := rate{fixed: Moved(0, rows+1, rows*outDim), perEdge: Moved(tab.flops, inDim+shDim+1+t.weightStride(), 0)}
 	segments := items{perEdge: 1, per: t.segmentLength()}
 	if k.isTiled() {
 		segments.times = plan.tiles
@@ -57,7 +57,7 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 		constants: constants, plan: cut, edges: edgeCount, segment: t.segmentLength(),
 	})
 	// The counted cost of the fix-up is only the read of the row index; long or empty rows cost more.
-	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: moveCost(0, rows+1, 0)},
+	k.addLaunch(&tpFixupKernel, items{fixed: rows}, rate{fixed: Moved(0, rows+1, 0)},
 		tpCsrFixupArgs{
 			rowptr: b.RowPtr, out: out, partial: partial, count: itemCount, outDim: outDim,
 			segment: t.segmentLength(),
@@ -68,7 +68,7 @@ func (k *binder) addCSR(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, 
 }
 
 func (p tpPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
-	k := *kernel
-	k.Threads, k.SharedBytes = p.threads, p.shared
-	return &k
+	k := withShared(kernel, p.shared)
+	k.Threads = p.threads
+	return k
 }

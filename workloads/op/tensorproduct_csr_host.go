@@ -29,15 +29,11 @@ func tpCSRHost(args *device.Args, lo, hi int) {
 		x:      a.x.Floats(), y: a.y.Floats(), w: a.w.Floats(), src: a.src.Ints(), dst: a.dst.Ints(), rowPtr: a.rowptr.Ints(),
 		out: a.out.Floats(), partial: a.partial.Floats(), scratch: &scratch,
 	}
-	v.readSizes(plan)
+	v.inDim, v.shDim, v.numel, v.outDim = int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
+	v.path = int(plan[planPaths])
 	for c := lo; c < hi; c++ {
 		v.runItem(c, edges, segment)
 	}
-}
-
-func (v *csrView) readSizes(plan []int32) {
-	v.inDim, v.shDim, v.numel, v.outDim = int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
-	v.path = int(plan[planPaths])
 }
 
 // runItem computes item c; see tpCSRKernel. The last value of rowPtr is edges, so the loop over rows ends there.

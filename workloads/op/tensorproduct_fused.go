@@ -28,12 +28,12 @@ func (k *binder) addFused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers
 		added += o.Dim()
 		flops += o.Dim() + a.Mul*max(o.Ir.Dim()-a.Ir.Dim(), 0)
 	}
-	cost := rate{perEdge: moveCost(flops, inDim+shDim+numel+2+added, added)}
+	cost := rate{perEdge: Moved(flops, inDim+shDim+numel+2+added, added)}
 	work := items{perEdge: 1}
 	if k.isTiled() {
 		work = items{perEdge: 1, per: fusedChunk, times: plan.tiles}
 		adds := ceilDiv(added, fusedChunk)
-		cost = rate{fixed: moveCost(0, rows*outDim, rows*outDim), perEdge: moveCost(tab.flops, inDim+shDim+numel+2+adds, adds)}
+		cost = rate{fixed: Moved(0, rows*outDim, rows*outDim), perEdge: Moved(tab.flops, inDim+shDim+numel+2+adds, adds)}
 	}
 	k.addLaunch(plan.shapeKernel(&tpFusedKernel), work, cost, tpFusedArgs{
 		x: b.X, y: b.Y, w: b.W, src: b.Src, dst: b.Dst, out: b.Out, table: table, constants: constants, plan: cut,

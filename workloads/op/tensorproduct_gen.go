@@ -44,38 +44,48 @@ var generatedKernels = map[string]*device.Kernel{
 	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
 }
 
-type generatedProduct struct {
+// generated is the generated kernel of a product and its plan: a tpgen.Plan, a GradPlan or an XPlan.
+type generated[P any] struct {
 	kernel *device.Kernel
-	plan   *tpgen.Plan
+	plan   *P
 }
 
-// findProduct finds the generated kernel of a product.
-var findProduct = generatedBy(func(f tpgen.Family) int { return f.Room }, func(f tpgen.Family, n int) (generatedProduct, error) {
-	plan, err := tpgen.PlanOf(f, n)
-	return generatedProduct{generatedKernels[f.Name], plan}, err
-})
+type (
+	generatedProduct = generated[tpgen.Plan]
+	generatedGrad    = generated[tpgen.GradPlan] // for dw and dy
+	generatedGradX   = generated[tpgen.XPlan]    // for dx
+)
 
-// generatedBy returns a function that finds a product's kernel, which planned makes of layer n of a family. Families
-// without room have no kernel. Each is planned once, when it is first asked for: planning all takes 40 ms.
-func generatedBy[K any](room func(tpgen.Family) int, planned func(f tpgen.Family, n int) (K, error)) func(so3.TensorProduct) (K, bool) {
-	byKey := sync.OnceValue(func() map[string]func() (K, error) { // see tpgen.Key
-		all := map[string]func() (K, error){}
+var (
+	findProduct = findGenerated(generatedKernels, func(f tpgen.Family) int { return f.Room }, tpgen.PlanOf)
+	findGrad    = findGenerated(generatedGradKernels, func(f tpgen.Family) int { return f.GradRoom }, tpgen.GradPlanOf)
+	findGradX   = findGenerated(generatedGradXKernels, func(f tpgen.Family) int { return f.XRoom }, tpgen.XPlanOf)
+)
+
+// findGenerated returns a function that finds the generated kernel of a product and its plan. planOf plans layer n of
+// family f, at the first request: planning all layers takes 40 ms. A family without room has no kernel.
+func findGenerated[P any](kernels map[string]*device.Kernel, room func(tpgen.Family) int, planOf func(f tpgen.Family, n int) (*P, error)) func(so3.TensorProduct) (generated[P], bool) {
+	byKey := sync.OnceValue(func() map[string]func() (generated[P], error) { // see tpgen.Key
+		all := map[string]func() (generated[P], error){}
 		for _, f := range tpgen.Families() {
 			for n, layer := range f.Layers {
 				if tp, err := layer.Product(); err == nil && room(f) > 0 {
-					all[tpgen.Key(tp)] = sync.OnceValues(func() (K, error) { return planned(f, n) })
+					all[tpgen.Key(tp)] = sync.OnceValues(func() (generated[P], error) {
+						plan, err := planOf(f, n)
+						return generated[P]{kernels[f.Name], plan}, err
+					})
 				}
 			}
 		}
 		return all
 	})
-	return func(tp so3.TensorProduct) (k K, ok bool) {
+	return func(tp so3.TensorProduct) (generated[P], bool) {
 		plan, ok := byKey()[tpgen.Key(tp)]
 		if !ok {
-			return k, false
+			return generated[P]{}, false
 		}
-		k, err := plan()
-		return k, err == nil // an error cannot happen: a test plans every layer
+		g, err := plan()
+		return g, err == nil // an error cannot happen: a test plans every layer
 	}
 }
 
@@ -107,7 +117,7 @@ func compileGenerated(compiler device.KernelCompiler, text string) (string, erro
 // The first time on a machine this takes seconds. If it generates none, or on an error, it returns t unchanged.
 func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
-	if !ok || t.General || !t.needsCompile() {
+	if _, known := t.findGenerated(); !ok || known || t.General || t.Impl != ImplCSR {
 		return t, nil
 	}
 	if _, err := compiler.Compiler(); err != nil {
@@ -123,11 +133,6 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 		t.made = &generatedProduct{&kernel, m.Plan}
 	}
 	return t, err
-}
-
-func (t TensorProduct) needsCompile() bool {
-	_, known := t.findGenerated()
-	return !known && t.Impl == ImplCSR
 }
 
 // generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only if its
@@ -219,11 +224,8 @@ const (
 func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
 	const headInts = 8 // size of tpg_head, which precedes M
 	laneInts := 3 + g.plan.Paths
-	header := make([]int32, planInts)
-	for i, v := range map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.weightStride(), planOut: t.TP.Out.Dim(),
-		planWarps: planInts, planLanes: planInts + len(g.plan.Warps), planLaneInts: laneInts, planPaths: tab.paths, planPathCells: tab.cells} {
-		header[i] = int32(v)
-	}
+	header := fillHeader(planInts, map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.weightStride(), planOut: t.TP.Out.Dim(),
+		planWarps: planInts, planLanes: planInts + len(g.plan.Warps), planLaneInts: laneInts, planPaths: tab.paths, planPathCells: tab.cells})
 	header[planScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	var numbers, lanes []int32
 	for _, w := range g.plan.Warps {

@@ -47,18 +47,6 @@ var generatedGradKernels = map[string]*device.Kernel{
 	"nequip_lips": &tpGradNequipLipsKernel, "deepaw_natural": &tpGradDeepawNaturalKernel, "deepaw": &tpGradDeepawKernel,
 }
 
-// generatedGrad is a product's generated kernel for dw and dy, with its plan.
-type generatedGrad struct {
-	kernel *device.Kernel
-	plan   *tpgen.GradPlan
-}
-
-// findGrad finds the generated kernel of a product for dw and dy.
-var findGrad = generatedBy(func(f tpgen.Family) int { return f.GradRoom }, func(f tpgen.Family, n int) (generatedGrad, error) {
-	plan, err := tpgen.GradPlanOf(f, n)
-	return generatedGrad{generatedGradKernels[f.Name], plan}, err
-})
-
 // generatedGrad returns the product's generated kernel for dw and dy, which needs weights in the product's own order.
 func (t TensorProduct) generatedGrad() (generatedGrad, bool) {
 	if t.General || t.Packed && !t.usesOwnOrder() {
@@ -99,7 +87,7 @@ func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, e
 		return t, nil
 	}
 	_, known := t.generatedGrad()
-	var features *tpgen.MadeX // nil if the kernel exists, is not requested, or cannot be generated
+	var features *tpgen.Made[tpgen.XPlan] // nil if the kernel exists, is not requested, or cannot be generated
 	if _, knownX := t.generatedGradX(); dx && !knownX {
 		features, _ = tpgen.MakeX(t.TP)
 	}
@@ -161,7 +149,6 @@ const gradLanePlaces = 4
 // partial that add to its dy.
 func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	laneInts := gradLanePlaces + 2*g.plan.Paths
-	header := make([]int32, gradInts)
 	sh := t.TP.In2.Dim()
 	of := make([][]int32, sh)
 	var warps, lanes, starts, lists []int32
@@ -188,22 +175,14 @@ func (t TensorProduct) generatedGradPlan(g generatedGrad) []int32 {
 	}
 	starts = append(starts, int32(len(lists)))
 	at := gradInts
-	for place, v := range map[int]int{gradTiles: len(g.plan.Warps), gradIn: t.TP.In1.Dim(), gradSh: sh, gradNumel: t.TP.WeightNumel(), gradOut: t.TP.Out.Dim(),
+	header := fillHeader(gradInts, map[int]int{gradTiles: len(g.plan.Warps), gradIn: t.TP.In1.Dim(), gradSh: sh, gradNumel: t.TP.WeightNumel(), gradOut: t.TP.Out.Dim(),
 		gradColumns: g.plan.Columns, gradLaneInts: laneInts, gradPaths: g.plan.Paths, gradWarps: at, gradLanes: at + len(warps),
-		gradStarts: at + len(warps) + len(lanes), gradLists: at + len(warps) + len(lanes) + len(starts)} {
-		header[place] = int32(v)
-	}
+		gradStarts: at + len(warps) + len(lanes), gradLists: at + len(warps) + len(lanes) + len(starts)})
 	header[gradScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	return slices.Concat(header, warps, lanes, starts, lists)
 }
 
-func (g generatedGrad) shapeKernel() *device.Kernel {
-	k := *g.kernel
-	k.SharedBytes = g.plan.Floats * floatBytes
-	return &k
-}
-
-func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
+func partialWords(g generatedGrad, edgeCap int, dy bool) int64 {
 	if !dy {
 		return 0
 	}
@@ -213,15 +192,15 @@ func (g generatedGrad) partialWords(edgeCap int, dy bool) int64 {
 func (k *binder) tpGradGenerated(t TensorProductGrad, g generatedGrad, cost rate, x, w, dout, table, constants device.Buffer, b TPGradBuffers, dw, dy device.Buffer, what int) {
 	p := t.Product
 	sh, columns := p.TP.In2.Dim(), g.plan.Columns
-	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.allocateScratch(g.partialWords(k.b.capacity, what&gradY != 0))
+	plan, partial := k.uploadInts(p.generatedGradPlan(g)), k.allocateScratch(partialWords(g, k.b.capacity, what&gradY != 0))
 	segment := min(p.segmentLength(), gradSegment)
 	segments := items{perEdge: 1, per: segment, times: len(g.plan.Warps)}
-	k.addLaunch(g.shapeKernel(), segments, cost, tpdKernelArgs{
+	k.addLaunch(withShared(g.kernel, g.plan.Floats*floatBytes), segments, cost, tpdKernelArgs{
 		x: x, y: b.Y, w: w, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, table: table, constants: constants,
 		what: what, plan: plan, partial: partial, edges: edgeCount, segment: segment,
 	})
 	if what&gradY != 0 {
-		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: moveCost(columns, columns, sh)}, tpGradDyArgs{
+		k.addLaunch(&tpGradDYKernel, items{perEdge: sh}, rate{perEdge: Moved(columns, columns, sh)}, tpGradDyArgs{
 			partial: partial, plan: plan, dy: dy, what: what, columns: columns, sh: sh, count: itemCount,
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
 )
 
 // The PTX of the generated gradients with respect to features, one per family of package tpgen that has one.
@@ -31,18 +30,6 @@ var (
 var generatedGradXKernels = map[string]*device.Kernel{
 	"small": &tpGradXSmallKernel, "mace_medium": &tpGradXMaceMediumKernel, "mace_large": &tpGradXMaceLargeKernel,
 }
-
-// generatedGradX is a product's generated kernel for dx, with its plan.
-type generatedGradX struct {
-	kernel *device.Kernel
-	plan   *tpgen.XPlan
-}
-
-// findGradX finds the generated kernel of a product for dx.
-var findGradX = generatedBy(func(f tpgen.Family) int { return f.XRoom }, func(f tpgen.Family, n int) (generatedGradX, error) {
-	plan, err := tpgen.XPlanOf(f, n)
-	return generatedGradX{generatedGradXKernels[f.Name], plan}, err
-})
 
 // generatedGradX returns the product's generated kernel for dx, if it has one and may use it; see generatedGrad.
 func (t TensorProduct) generatedGradX() (generatedGradX, bool) {
@@ -76,7 +63,6 @@ const (
 )
 
 func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
-	header := make([]int32, gradXInts)
 	var warps, lanes []int32
 	for _, w := range g.plan.Warps {
 		warps = append(warps, int32(w.Number))
@@ -88,16 +74,8 @@ func (t TensorProduct) generatedGradXPlan(g generatedGradX) []int32 {
 			lanes = append(lanes, int32(l.X), int32(l.W), int32(l.Z), writes)
 		}
 	}
-	for place, v := range map[int]int{gradXTiles: len(g.plan.Warps), gradXIn: t.TP.In1.Dim(), gradXNumel: t.TP.WeightNumel(), gradXOut: t.TP.Out.Dim(),
-		gradXWarps: gradXInts, gradXLanes: gradXInts + len(warps)} {
-		header[place] = int32(v)
-	}
+	header := fillHeader(gradXInts, map[int]int{gradXTiles: len(g.plan.Warps), gradXIn: t.TP.In1.Dim(), gradXNumel: t.TP.WeightNumel(), gradXOut: t.TP.Out.Dim(),
+		gradXWarps: gradXInts, gradXLanes: gradXInts + len(warps)})
 	header[gradXScale] = int32(math.Float32bits(float32(t.scaleFactor())))
 	return slices.Concat(header, warps, lanes)
-}
-
-func (g generatedGradX) shapeKernel() *device.Kernel {
-	k := *g.kernel
-	k.SharedBytes = g.plan.Floats * floatBytes
-	return &k
 }

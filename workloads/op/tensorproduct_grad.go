@@ -14,7 +14,8 @@ var tpGradPTX string
 // TensorProductGrad is the backward pass of a TensorProduct. It computes the cotangents of x, y and w from the
 // cotangents dout of the rows, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel
 // with an item per edge serves every Impl. dx has one writer per node and segment of edges and sums in the order of
-// Perm, so it is bit-identical for any number of threads. csr must accept the paths; Product.Impl is ignored.
+// Perm, so it is bit-identical for any number of threads. The product must be one that csr accepts; its Impl is
+// ignored.
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
@@ -139,7 +140,8 @@ func (t TensorProduct) makeBackPlan() (backPlan, error) {
 	}
 	tiles, tileOf, tilePaths := t.cutBackTiles(table)
 	p.across = len(tiles) / 4
-	header := make([]int32, backInts)
+	header := fillHeader(backInts, map[int]int{backPaths: tab.paths, backCells: backInts + cellsAt, backTerms: backInts + termsAt, backAcross: p.across,
+		backIn: t.TP.In1.Dim(), backSh: t.TP.In2.Dim(), backNumel: t.TP.WeightNumel(), backOut: t.TP.Out.Dim(), backMost: most, backWidest: widest})
 	at := backInts
 	for _, s := range []struct {
 		place int
@@ -148,10 +150,6 @@ func (t TensorProduct) makeBackPlan() (backPlan, error) {
 		header[s.place] = int32(at)
 		p.ints = append(p.ints, s.v...)
 		at += len(s.v)
-	}
-	for place, v := range map[int]int{backPaths: tab.paths, backCells: backInts + cellsAt, backTerms: backInts + termsAt, backAcross: p.across,
-		backIn: t.TP.In1.Dim(), backSh: t.TP.In2.Dim(), backNumel: t.TP.WeightNumel(), backOut: t.TP.Out.Dim(), backMost: most, backWidest: widest} {
-		header[place] = int32(v)
 	}
 	p.ints = slices.Concat(header, p.ints)
 	// The shared memory of a warp: M, T and dy, and 32 copies of x, dz and w dz in rows of 33 floats.
@@ -202,17 +200,13 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	k.checkBuffer("src", b.Src, e)
 	k.checkBuffer("dst", b.Dst, e)
 	plan, err := p.makeBackPlan()
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	ints, constants := k.uploadInts(plan.ints), k.uploadFloats(plan.constants)
 	x, dout := b.X, b.DOut
 	if p.Layout == MulIr {
-		x, dout = k.allocateScratch(int64(nodes)*in), k.allocateScratch(int64(rows)*out)
-		k.addTranspose(Transpose{Irreps: p.TP.In1}, b.X, x, nodes)
-		k.addTranspose(Transpose{Irreps: p.TP.Out}, b.DOut, dout, rows)
+		x, dout = k.addToIrMul(p.TP.In1, b.X, nodes), k.addToIrMul(p.TP.Out, b.DOut, rows)
 	}
-	least := rate{fixed: moveCost(0, nodes*int(in)+rows*int(out), 0), perEdge: moveCost(plan.flopsQ, int(sh)+int(numel)+2, 0)}
+	least := rate{fixed: Moved(0, nodes*int(in)+rows*int(out), 0), perEdge: Moved(plan.flopsQ, int(sh)+int(numel)+2, 0)}
 	if b.DW != nil || b.DY != nil {
 		least = least.add(k.tpGradEdges(t, plan, b, x, dout, ints, constants))
 	}
@@ -232,7 +226,7 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 	if dw != nil {
 		what |= gradW
 		k.checkBuffer("dw", dw, e*int64(numel))
-		own.perEdge = own.perEdge.Add(moveCost(plan.flopsW, 0, numel))
+		own.perEdge = own.perEdge.Add(Moved(plan.flopsW, 0, numel))
 	} else {
 		dw = b.W
 	}
@@ -244,17 +238,17 @@ func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers
 			read = sh
 		}
 		k.checkBuffer("dy", dy, e*int64(sh))
-		own.perEdge = own.perEdge.Add(moveCost(plan.flopsY, read, sh))
+		own.perEdge = own.perEdge.Add(Moved(plan.flopsY, read, sh))
 	} else {
 		dy = b.Y
 	}
 	// Every edge reads a row of dz and a row of x.
-	cost := own.add(rate{perEdge: moveCost(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
+	cost := own.add(rate{perEdge: Moved(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
 	if g, ok := t.Product.generatedGrad(); ok && k.isTiled() {
 		k.tpGradGenerated(t, g, cost, x, b.W, dout, ints, constants, b, dw, dy, what)
 		return own
 	}
-	k.addLaunch(plan.shapeKernel(&tpGradKernel), items{perEdge: 1}, cost, tpGradArgs{
+	k.addLaunch(withShared(&tpGradKernel, plan.shared), items{perEdge: 1}, cost, tpGradArgs{
 		x: x, y: b.Y, w: b.W, dout: dout, src: b.Src, dst: b.Dst, dw: dw, dy: dy, plan: ints, constants: constants,
 		what: what, count: itemCount,
 	})
@@ -280,16 +274,16 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	if t.AddX {
 		add, read = 1, nodes*in
 	}
-	own := rate{fixed: moveCost(read, nodes+1+read, nodes*in), perEdge: moveCost(plan.flopsX, 1, 0)}
-	cost := rate{fixed: moveCost(0, nodes+1, int(slots)*in), perEdge: moveCost(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
+	own := rate{fixed: Moved(read, nodes+1+read, nodes*in), perEdge: Moved(plan.flopsX, 1, 0)}
+	cost := rate{fixed: Moved(0, nodes+1, int(slots)*in), perEdge: Moved(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)}
 	if g, ok := p.generatedGradX(); ok && k.isTiled() {
 		work.times = len(g.plan.Warps)
-		k.addLaunch(g.shapeKernel(), work, cost, tpxKernelArgs{
+		k.addLaunch(withShared(g.kernel, g.plan.Floats*floatBytes), work, cost, tpxKernelArgs{
 			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, table: ints,
 			constants: constants, count: itemCount, nodes: nodes, plan: k.uploadInts(p.generatedGradXPlan(g)),
 		})
 	} else {
-		k.addLaunch(plan.shapeKernel(&tpGradXKernel), work, cost, tpGradXArgs{
+		k.addLaunch(withShared(&tpGradXKernel, plan.shared), work, cost, tpGradXArgs{
 			y: b.Y, w: b.W, dout: dout, dst: b.Dst, colptr: b.ColPtr, perm: b.Perm, partial: partial, plan: ints,
 			constants: constants, count: itemCount, nodes: nodes,
 		})
@@ -297,17 +291,11 @@ func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, do
 	if p.Layout == MulIr { // the last launch, a transpose, adds to dx
 		add, read = 0, 0
 	}
-	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: moveCost(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
+	k.addLaunch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: Moved(int(slots)*in+read, int(slots)*in+nodes+1+read, nodes*in)}, tpGradSumArgs{
 		colptr: b.ColPtr, partial: partial, dx: dx, count: itemCount, nodes: nodes, width: in, add: add,
 	})
 	if p.Layout == MulIr {
 		k.addTranspose(Transpose{Irreps: p.TP.In1, ToMulIr: true, Accumulate: t.AddX}, dx, b.DX, nodes)
 	}
 	return own
-}
-
-func (p backPlan) shapeKernel(kernel *device.Kernel) *device.Kernel {
-	k := *kernel
-	k.SharedBytes = p.shared
-	return &k
 }

@@ -53,8 +53,8 @@ const (
 
 	// sharedBytes is the shared memory that every GPU since 2010 grants a block by default.
 	sharedBytes = 48 << 10
-	// sharedPerThread is the shared memory per thread in bytes. On an H100 it limits the blocks per multiprocessor no more
-	// than the kernels' registers do, and leaves half of the cache.
+	// sharedPerThread is the shared memory per thread in bytes. With it, registers limit the number of blocks per
+	// multiprocessor of an H100, and half of the L1 memory remains a cache.
 	sharedPerThread = 256
 	// maxBatch is the number of edges whose M a warp builds at a time. It is less than the 32 lanes of a warp, because the
 	// lanes hold the sources of a batch and of the edge after it.
@@ -93,8 +93,8 @@ type planShape struct {
 // floatLimit returns how many floats of shared memory a warp may use for M.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane computes some copies of an output block: the copy first and the following ones at distance step, as many as the
-// field copies. own selects those that it writes.
+// lane computes some copies of an output block: copy first, then further ones at distance step; copies is their
+// number. own selects those that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 is 0 if loops are not unrolled
@@ -111,9 +111,9 @@ const (
 	ownAll
 )
 
-// lanesOf returns n lanes of v copies each that cover mul copies. The copies of a lane are at distance step, neither
-// with a gap (step <= n) nor with a copy beyond the last: (n-1) + (v-1)*step = mul-1. It returns the fewest such lanes.
-// If step < n they overlap: copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
+// lanesOf returns the smallest number n of lanes that cover mul copies with v copies each, at distance step in a
+// lane. step <= n leaves no gap; (n-1) + (v-1)*step = mul-1 makes the last lane end at the last copy. If step < n,
+// lanes overlap: copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0
@@ -170,19 +170,25 @@ func (t TensorProduct) makePlan(tab tpTable, shape planShape) (tpPlan, error) {
 			}
 		}
 	}
-	header := make([]int32, planInts)
+	header := fillHeader(planInts, map[int]int{planTiles: tiles, planPasses: p.passes, planRegion: p.region, planIn: t.TP.In1.Dim(),
+		planSh: t.TP.In2.Dim(), planNumel: numel, planOut: t.TP.Out.Dim(), planPaths: tab.paths, planPathCells: tab.cells})
 	at := planInts
 	for i, section := range [][]int32{p.warps, p.cells, p.terms, p.lanes} {
 		header[planWarps+i] = int32(at)
 		at += len(section)
 	}
-	for i, v := range map[int]int{planTiles: tiles, planPasses: p.passes, planRegion: p.region, planIn: t.TP.In1.Dim(),
-		planSh: t.TP.In2.Dim(), planNumel: numel, planOut: t.TP.Out.Dim(), planPaths: tab.paths, planPathCells: tab.cells} {
-		header[i] = int32(v)
-	}
 	threads := width * warpLanes
 	return tpPlan{ints: slices.Concat(header, p.warps, p.cells, p.terms, p.lanes), tiles: tiles, threads: threads,
 		shared: floatBytes * p.region * width}, nil
+}
+
+// fillHeader returns n integers: values[i] at index i, otherwise 0.
+func fillHeader(n int, values map[int]int) []int32 {
+	header := make([]int32, n)
+	for i, v := range values {
+		header[i] = int32(v)
+	}
+	return header
 }
 
 // listLanes lists the lanes of all output blocks. Lanes that read the same block of x are neighbours, so that their

@@ -111,9 +111,7 @@ func (t TensorProduct) unfusedTerms() (unfusedTerms, error) {
 // over edges. product owns the memory of both.
 func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
 	terms, err := t.unfusedTerms()
-	if err != nil {
-		k.failUsage("", "%w", err)
-	}
+	k.failOn(err)
 	e := int64(k.b.capacity)
 	outerWidth, contractedWidth := t.edgeWidths()
 	m := unfusedMemory{terms: terms,
@@ -121,7 +119,7 @@ func (k *binder) bindUnfused(t TensorProduct, b TPBuffers, rows int) (product, s
 		x: k.allocateScratch(e * int64(t.TP.In1.Dim())), outer: k.allocateScratch(e * int64(outerWidth)),
 		contracted: k.allocateScratch(e * int64(contractedWidth)), mid: k.allocateScratch(e * int64(t.TP.Out.Dim()))}
 	inDim := t.TP.In1.Dim()
-	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: moveCost(0, inDim+1, inDim)}, tpGatherArgs{
+	k.addLaunch(shapeTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: Moved(0, inDim+1, inDim)}, tpGatherArgs{
 		x: b.X, src: b.Src, out: m.x, count: itemCount, dim: inDim,
 	})
 	written := make([]bool, len(t.TP.Out))
@@ -174,16 +172,12 @@ func (k *binder) addOuter(t TensorProduct, key pairKey, m unfusedMemory, y devic
 	a, b := t.TP.In1[key.in1], t.TP.In2[key.in2]
 	xu, xi := t.Layout.blockStrides(a)
 	yv, yj := t.Layout.blockStrides(b)
-	same := 0
-	if key.same {
-		same = 1
-	}
 	n := t.pairCount(key) * a.Ir.Dim() * b.Ir.Dim()
-	k.addLaunch(&outerKernel, items{perEdge: 1}, rate{perEdge: moveCost(n, a.Dim()+b.Dim(), n)},
+	k.addLaunch(&outerKernel, items{perEdge: 1}, rate{perEdge: Moved(n, a.Dim()+b.Dim(), n)},
 		tpOuterArgs{
 			x: m.x, y: y, out: m.outer, count: itemCount, inDim: t.TP.In1.Dim(), shDim: t.TP.In2.Dim(),
 			xAt: t.TP.In1.Offsets()[key.in1], yAt: t.TP.In2.Offsets()[key.in2], m1: a.Mul, m2: b.Mul, d1: a.Ir.Dim(),
-			d2: b.Ir.Dim(), xu: xu, xi: xi, yv: yv, yj: yj, same: same,
+			d2: b.Ir.Dim(), xu: xu, xi: xi, yv: yv, yj: yj, same: key.same,
 		})
 }
 
@@ -195,7 +189,7 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 		return
 	}
 	first, count := m.terms.start[p], m.terms.start[p+1]-m.terms.start[p]
-	k.addLaunch(&contractKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*count, n*d12, n*d3)},
+	k.addLaunch(&contractKernel, items{perEdge: 1}, rate{perEdge: Moved(2*n*count, n*d12, n*d3)},
 		tpContractArgs{
 			outer: m.outer, out: m.contracted, terms: m.ints, values: m.constants, count: itemCount, pairs: n,
 			d12: d12, d3: d3, first: first, number: count,
@@ -203,7 +197,7 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 
 	ou, ok := t.Layout.blockStrides(o)
 	_, fed := coupledPairs(ins.Mode, a.Mul, b.Mul, o.Mul)
-	numel, addFlag, extra := 0, 0, 0
+	numel, extra := 0, 0
 	if ins.HasWeight {
 		numel = 1
 		for _, d := range t.TP.WeightShape(p) {
@@ -211,13 +205,13 @@ func (k *binder) addPath(t TensorProduct, p int, m unfusedMemory, w device.Buffe
 		}
 	}
 	if add {
-		addFlag, extra = 1, o.Dim()
+		extra = o.Dim()
 	}
 	columns, stride := t.Columns()
-	k.addLaunch(&weightKernel, items{perEdge: 1}, rate{perEdge: moveCost(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
+	k.addLaunch(&weightKernel, items{perEdge: 1}, rate{perEdge: Moved(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
 		tpWeightArgs{
 			z: m.contracted, w: w, mid: m.mid, count: itemCount, numel: stride, wAt: columns[p],
 			outDim: t.TP.Out.Dim(), oAt: t.TP.Out.Offsets()[ins.Out], m1: a.Mul, m2: b.Mul, mo: o.Mul, d3: d3,
-			mode: modeNumber[ins.Mode], ou: ou, ok: ok, add: addFlag,
+			mode: modeNumber[ins.Mode], ou: ou, ok: ok, add: add,
 		})
 }

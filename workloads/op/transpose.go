@@ -34,14 +34,20 @@ func (t Transpose) blockTable() []int32 {
 }
 
 func (k *binder) addTranspose(t Transpose, x, out device.Buffer, rows int) {
-	dim, add := t.Irreps.Dim(), 0
-	cost := moveCost(0, rows*dim, rows*dim)
+	dim := t.Irreps.Dim()
+	cost := Moved(0, rows*dim, rows*dim)
 	if t.Accumulate {
-		add = 1
-		cost = moveCost(rows*dim, 2*rows*dim, rows*dim)
+		cost = Moved(rows*dim, 2*rows*dim, rows*dim)
 	}
 	table := k.uploadInts(t.blockTable())
 	k.addLaunch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, transposeArgs{
-		x: x, out: out, table: table, count: itemCount, dim: dim, blocks: len(t.Irreps), add: add,
+		x: x, out: out, table: table, count: itemCount, dim: dim, blocks: len(t.Irreps), add: t.Accumulate,
 	})
+}
+
+// addToIrMul appends a transpose of x [rows,dim] from mul_ir to ir_mul and returns the buffer of the result.
+func (k *binder) addToIrMul(irs so3.Irreps, x device.Buffer, rows int) device.Buffer {
+	out := k.allocateScratch(int64(rows) * int64(irs.Dim()))
+	k.addTranspose(Transpose{Irreps: irs}, x, out, rows)
+	return out
 }

@@ -1,8 +1,6 @@
 package op
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 func transposeHost(args *device.Args, lo, hi int) {
 	a := device.View[transposeView](args)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
-	"github.com/gpuprof/gpuprof/workloads/so3"
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
@@ -110,9 +109,9 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 			buf   device.Buffer
 			width int
 		}{{a, o.a}, {b, o.b}} {
-			all, cost := items{perEdge: side.width}, rate{perEdge: moveCost(0, side.width, side.width)}
+			all, cost := items{perEdge: side.width}, rate{perEdge: Moved(0, side.width, side.width)}
 			if rows >= 0 {
-				all, cost = items{fixed: rows * side.width}, rate{fixed: moveCost(0, rows*side.width, rows*side.width)}
+				all, cost = items{fixed: rows * side.width}, rate{fixed: Moved(0, rows*side.width, rows*side.width)}
 			}
 			k.addLaunch(&roundKernel, all, cost, roundInplaceArgs{x: side.buf, count: itemCount, mode: mode})
 		}
@@ -124,25 +123,21 @@ func (k *binder) weightGrad(o outerSum, a, b, w device.Buffer, rows int) rate {
 	partial := k.allocateScratch(int64(chunks) * int64(o.w))
 	work := k.allocateScratch(o.workWords(capacity, across, k.isTiled()))
 	per.times = max(across, 1)
-	least := rate{perEdge: moveCost(o.rowFlops(), o.a+o.b, 0)}
+	least := rate{perEdge: Moved(o.rowFlops(), o.a+o.b, 0)}
 	count := any(edgeCount)
 	if rows >= 0 {
-		least, count = rate{fixed: moveCost(rows*o.rowFlops(), rows*(o.a+o.b), 0)}, rows
+		least, count = rate{fixed: Moved(rows*o.rowFlops(), rows*(o.a+o.b), 0)}, rows
 	}
 	cost := least
-	cost.fixed = cost.fixed.Add(moveCost(0, 0, chunks*o.w))
+	cost.fixed = cost.fixed.Add(Moved(0, 0, chunks*o.w))
 	k.addLaunch(&weightGradKernel, per, cost, weightGradArgs{
 		a: a, b: b, partial: partial, tiles: table, work: work, rows: count, aDim: o.a, bDim: o.b, numel: o.w,
 		across: across,
 	})
-	add := 0
-	if o.add {
-		add = 1
-	}
 	k.addLaunch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sumCost(capacity)}, weightSumArgs{
-		partial: partial, out: w, count: itemCount, rows: count, add: add,
+		partial: partial, out: w, count: itemCount, rows: count, add: o.add,
 	})
-	least.fixed = least.fixed.Add(moveCost(0, 0, o.w))
+	least.fixed = least.fixed.Add(Moved(0, 0, o.w))
 	return least
 }
 
@@ -153,7 +148,7 @@ func (o outerSum) sumCost(rows int) gpuprof.Cost {
 	if o.add {
 		read += o.w
 	}
-	return moveCost(chunks*o.w, read, o.w)
+	return Moved(chunks*o.w, read, o.w)
 }
 
 // workWords returns how many four-byte words of work memory all host items need; a GPU needs none.
@@ -197,7 +192,7 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 	all, across := o.outerSum(), len(o.Table(kind))/outerInts
 	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sumCost(o.Rows)
 	return []Launch{
-		{Kernel: &weightGradKernel, N: chunks * across, Cost: moveCost(o.Rows*all.rowFlops(), o.Rows*(o.M+o.K), chunks*all.w),
+		{Kernel: &weightGradKernel, N: chunks * across, Cost: Moved(o.Rows*all.rowFlops(), o.Rows*(o.M+o.K), chunks*all.w),
 			Args: weightGradArgs{
 				a: b.A, b: b.B, partial: b.Partial, tiles: b.Table, work: b.Work, rows: o.Rows, aDim: all.a,
 				bDim: all.b, numel: all.w, across: across,
@@ -210,7 +205,7 @@ func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
 
 // RoundInPlace returns a launch that rounds n values of x in place to tf32, bf16 or fp16.
 func RoundInPlace(x any, n int, precision string) Launch {
-	return Launch{Kernel: &roundKernel, N: n, Cost: moveCost(0, n, n), Args: roundInplaceArgs{
+	return Launch{Kernel: &roundKernel, N: n, Cost: Moved(0, n, n), Args: roundInplaceArgs{
 		x: x, count: n, mode: roundings[precision],
 	}}
 }
@@ -238,20 +233,10 @@ func (g LinearWeightGrad) outerSum() outerSum {
 // Bind binds the operation for the given number of rows.
 func (g LinearWeightGrad) Bind(dev device.Device, x, dout, dw device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gradient of linear weights", 0)
-	if err := g.Linear.Layout.checkLayout("gradient of linear weights"); err != nil && k.err == nil {
-		k.err = err
-	}
-	if rows < 0 {
-		k.failUsage("use 0 or more", "the number of rows %d is negative", rows)
-		rows = 0
-	}
+	k.checkLinear(g.Linear, rows)
+	rows = max(rows, 0)
 	if g.Linear.Layout == MulIr {
-		turn := func(irs so3.Irreps, b device.Buffer) device.Buffer {
-			t := k.allocateScratch(int64(rows) * int64(irs.Dim()))
-			k.addTranspose(Transpose{Irreps: irs}, b, t, rows)
-			return t
-		}
-		x, dout = turn(g.Linear.In, x), turn(g.Linear.Out, dout)
+		x, dout = k.addToIrMul(g.Linear.In, x, rows), k.addToIrMul(g.Linear.Out, dout, rows)
 	}
 	k.b.minimum = k.weightGrad(g.outerSum(), x, dout, dw, rows)
 	return k.finishBinding()

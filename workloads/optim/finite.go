@@ -14,9 +14,9 @@ func Finite(v ...float32) bool {
 	return true
 }
 
-// Diverged returns the error for a loss that is not finite after the given number of steps. It restarts training and
-// repeats all steps to name the first stage whose values are not finite: the argument again repeats step n and returns
-// that stage, or "" if there is none.
+// Diverged returns the error for a loss that was not finite after the given number of steps. To name the first stage
+// whose values are not finite, it calls restart and then repeats all steps: again(n) repeats step n and returns that
+// stage, or "" if all values are finite.
 func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
 	if err := restart(); err != nil {
 		return err

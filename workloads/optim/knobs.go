@@ -36,7 +36,8 @@ func (k Settings) Micro() int {
 	return max(1, k.Accumulate)
 }
 
-// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads if they are finite.
+// readsNorm reports whether the host reads the norm of the gradients, readsFound whether it reads the flag of gradients
+// that are not finite.
 func (k Settings) readsNorm() bool  { return k.ClipWhere == OnHost }
 func (k Settings) readsFound() bool { return Scaler{Mode: k.Scaler}.isOn() && k.FoundInf == OnHost }
 
@@ -157,8 +158,8 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 }
 
 // Refuse returns an error if the training knobs conflict with the other settings: a knob without effect, a number of
-// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set has the
-// same settings by name. batch is the name of the workload's batch knob, n that knob's value.
+// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set holds
+// the values of k by knob. batch is the name of the workload's batch knob, n that knob's value.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
 	if !k.Trains() {
 		for _, v := range Knobs() {

@@ -13,7 +13,8 @@ import (
 type Reference struct {
 	P, before, m, v [][]float64 // parameters now, parameters before the last step, and Adam's two moments
 	least           [][]float64 // smallest gradient of all steps, relative to the root mean square over its parameter
-	terms, sizes    []float64   // size of a parameter's gradient, see Term: in this step, and averaged like its first moment
+	terms           []float64   // per parameter, sum of the squares of the gradient's parts in this step, see Term
+	sizes           []float64   // root of terms after clipping, averaged over steps as Adam averages the first moment
 	steps           int
 	rate, clip      float64
 	moments, update float64 // see Errors
@@ -56,8 +57,8 @@ func (r *Reference) Gradients() (all [][]float64) {
 	return all
 }
 
-// Term adds weight times part, a part of parameter k's gradient, to sum. If parts cancel, their rounding errors remain,
-// so Follow measures errors relative to the parts where these are larger than the sum.
+// Term adds weight times part, a part of parameter k's gradient, to sum. Where parts cancel, their rounding errors
+// remain, so Follow measures errors relative to the size of the parts if it exceeds that of the sum.
 func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	for i, v := range part {
 		sum[i] += weight * v
@@ -88,8 +89,8 @@ func (r *Reference) Step(grads [][]float64) {
 }
 
 // UpdateTolerance returns the tolerance for the change of parameters if gradients have a relative error of t. Adam
-// divides a gradient by its size, so the error of the change is relative to the smallest gradient that is compared. The
-// factor 2 covers the moments of earlier steps. A change that is missing has an error of 1.
+// divides a gradient by its size, so the relative error of the change is t divided by the smallest compared gradient
+// (see leastCompared). The factor 2 covers the moments of earlier steps. A missing change has an error of 1.
 func UpdateTolerance(t float64) float64 { return 2 * t / leastCompared(t) }
 
 // leastCompared returns the size of the smallest gradient for which the change of its parameter is compared, relative
@@ -99,11 +100,11 @@ func leastCompared(t float64) float64 { return max(20*t, 0.1) }
 // rounded is an upper bound of a float32 parameter's rounding error in a step, relative to the parameter.
 const rounded = 1. / (1 << 21)
 
-// Follow compares parameters and first moments with the reference after both have made a step. First moments are sums
-// of the gradients of all steps. Of a parameter it compares the change in this step, but only where a gradient with a
-// relative error of t determines this change. The reference then continues from the device's parameters: where the
-// change is uncertain, both may differ by twice the learning rate, and so would the next gradients. order converts a
-// parameter's device values to the reference's order; nil means no conversion.
+// Follow compares the device's first moments and parameters with the reference after both have made a step. A first
+// moment is a sum of the gradients of all steps. For a parameter, Follow compares the change in this step, and only
+// of values whose gradients are so large that a relative error of t does not decide the change. The reference then
+// continues from the device's parameters: the other values can differ by twice the learning rate, which would change
+// the next gradients. order converts a parameter's device values to the reference's order; nil means no conversion.
 func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {

@@ -6,6 +6,7 @@ package optim
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -39,22 +40,19 @@ const (
 	eps   = 1e-8
 )
 
-// Indices of the values in the state buffer, which kernels share. They are the step t, the learning rate, the clipping
-// factor; lr/(1-beta1^t) and 1/sqrt(1-beta2^t), which tickKernel computes; and the norm of all gradients. For Scaler
-// they are the scale S, 1/S, the factor of cotangents, the number of good steps since S changed, and 1 if a gradient of
-// this step is not finite.
+// Indices of the values in the state buffer, which kernels share.
 const (
-	stateStep = iota
-	stateRate
-	stateFactor
-	stateStepSize
-	stateRoot
-	stateNorm
-	stateScale
-	stateInverse
-	stateCotangent
-	stateGood
-	stateFound
+	stateStep      = iota // the step t
+	stateRate             // learning rate
+	stateFactor           // clipping factor
+	stateStepSize         // lr/(1-beta1^t), by tickKernel
+	stateRoot             // 1/sqrt(1-beta2^t), by tickKernel
+	stateNorm             // norm of all gradients
+	stateScale            // loss scale S, see Scaler
+	stateInverse          // 1/S
+	stateCotangent        // factor of cotangents: S times the weight of a micro-batch
+	stateGood             // number of steps without overflow since S changed
+	stateFound            // 1 if a gradient of this step is not finite
 	stateWords
 )
 
@@ -72,9 +70,9 @@ const (
 
 const chunk = 4096 // number of values whose squares make one partial sum
 
-// Kernels over up to five tensors take, as arguments, the end offsets of the first four in the concatenation of all. An
-// item is one value for the Adam and scale kernels, and one chunk for squaresKernel; tickKernel and clipKernel have one
-// item. Adam does nothing in a step with a gradient that is not finite.
+// A kernel over up to five tensors has the end offsets of the first four in the concatenation of all as arguments. An
+// item is one value for the Adam and scale kernels, and one chunk for squaresKernel; tickKernel and clipKernel have
+// one item. Adam does nothing in a step with a gradient that is not finite.
 var (
 	adamKernel     = device.Typed[adamArgs](device.Kernel{Name: "adam", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	adamPartKernel = device.Typed[adamPartArgs](device.Kernel{Name: "adam_part", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
@@ -116,29 +114,29 @@ func (a *Adam) Check() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
 }
 
-// cutGroups divides the tensors into groups, one for each launch.
-func (a *Adam) cutGroups(all []Tensor) (groups []group) {
-	most := perLaunch
-	if a.Impl == Loop {
-		most = 1
-	}
-	for len(all) > 0 {
-		g := group{tensors: all[:min(most, len(all))]}
-		for _, t := range g.tensors {
+// cutGroups divides tensors into groups of at most the given number, one for each launch.
+func cutGroups(all []Tensor, most int) (groups []group) {
+	for part := range slices.Chunk(all, most) {
+		g := group{tensors: part}
+		for _, t := range part {
 			g.n += t.N
 		}
-		groups, all = append(groups, g), all[len(g.tensors):]
+		groups = append(groups, g)
 	}
 	return groups
 }
 
-func chunks1(n int) int { return (n + chunk - 1) / chunk }
+func countChunks(n int) int { return (n + chunk - 1) / chunk }
 
 // Open allocates the moments from mem and starts at step 0.
 func (a *Adam) Open(mem *op.Arena, s device.Stream, all []Tensor) error {
 	a.mem, a.all = mem, all
 	a.state = mem.Words("the optimizer's state", stateWords, device.OnDevice)
-	a.groups = a.cutGroups(all)
+	most := perLaunch
+	if a.Impl == Loop {
+		most = 1
+	}
+	a.groups = cutGroups(all, most)
 	for i := range a.groups {
 		g := &a.groups[i]
 		g.m = mem.Words("first moments", int64(g.n), device.OnDevice)
@@ -181,13 +179,13 @@ func (a *Adam) countValues() (n int) {
 	return n
 }
 
-// normLaunches returns the launches for the norm of all gradients and the clipping factor. They divide the gradients by
-// the loss scale if there is one, sum their squares in chunks, and compute the factor min(1, Limit/(norm + 1e-6)),
-// which stays on the device.
+// normLaunches returns the launches that divide the gradients by the loss scale, if there is one, sum their squares
+// in chunks, and compute the norm of all gradients and the clipping factor min(1, Limit/(norm + 1e-6)), which stays
+// on the device.
 func (a *Adam) normLaunches() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {
-		at += chunks1(t.N)
+		at += countChunks(t.N)
 	}
 	partial := a.mem.Words("sums of squares", int64(max(at, 1)), device.OnDevice)
 	if a.mem.Err != nil {
@@ -196,10 +194,10 @@ func (a *Adam) normLaunches() ([]op.Launch, error) {
 	all := a.unscaleLaunches()
 	at = 0
 	for _, t := range a.all {
-		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: squaresArgs{
+		all = append(all, op.Launch{Kernel: &squaresKernel, N: countChunks(t.N), Cost: op.Moved(2*t.N, t.N, countChunks(t.N)).In("fp64", int64(2*t.N)), Args: squaresArgs{
 			g: t.G, partial: partial, values: t.N, at: at,
 		}})
-		at += chunks1(t.N)
+		at += countChunks(t.N)
 	}
 	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: clipArgs{
 		partial: partial, state: a.state, count: at, limit: float32(a.Limit),

@@ -17,9 +17,9 @@ const (
 	growAfter  = 2000
 )
 
-// Scaler scales a loss so that small gradients survive rounding to fp16, and divides the gradients by the scale. It
-// skips a step with a gradient that is not finite. A dynamic scale is then halved, and doubled after Growth steps
-// without a skip. Weight is the weight of a micro-batch.
+// Scaler scales a loss so that small gradients survive rounding to fp16, and divides the gradients by the scale. A
+// step with a gradient that is not finite is skipped; it halves a dynamic scale, which Growth steps without a skip
+// double. Weight is the weight of a micro-batch.
 type Scaler struct {
 	Mode   string
 	Growth int
@@ -57,16 +57,11 @@ func (a *Adam) unscaleLaunches() (all []op.Launch) {
 	if !a.scaler.isOn() {
 		return nil
 	}
-	for rest := a.all; len(rest) > 0; {
-		g := group{tensors: rest[:min(perLaunch, len(rest))]}
-		for _, t := range g.tensors {
-			g.n += t.N
-		}
+	for _, g := range cutGroups(a.all, perLaunch) {
 		_, d, e := g.operands()
 		all = append(all, op.Launch{Kernel: &unscaleKernel, N: g.n, Cost: op.Moved(g.n, g.n+1, g.n), Args: unscaleArgs{
 			state: a.state, g0: d[0], g1: d[1], g2: d[2], g3: d[3], g4: d[4], e0: e[0], e1: e[1], e2: e[2], e3: e[3],
 		}})
-		rest = rest[len(g.tensors):]
 	}
 	return all
 }

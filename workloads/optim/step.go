@@ -90,16 +90,15 @@ func (s *Step) Restart(stream device.Stream) error {
 	return s.adam.Reset(stream)
 }
 
-// Part holds some of the launches at the end of a step, and the index of the state value that the host reads after
-// them.
+// Part holds some of the launches at the end of a step. The host may read a value of the state buffer after them.
 type Part struct {
 	Ops *op.Bound
-	// Clips is true for launches of clipping, false for those of the optimizer. First and Last mark the first and the last
-	// part of either.
+	// Clips is true for launches of clipping, false for those of the optimizer. First and Last mark the first and the
+	// last part of clipping or of the optimizer.
 	Clips, First, Last bool
 
 	reads int  // index of the value in the state buffer; 0: read nothing
-	skips bool // skip it if the host has read a gradient that is not finite
+	skips bool // do not run it if the host has read that a gradient is not finite
 }
 
 // Bind binds clipping and the optimizer. The caller closes the returned parts, even after an error.
@@ -136,8 +135,8 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the state value that decides whether later parts run, if the part has one. The argument read waits for it
-// and returns it.
+// Hear reads the part's state value, if it has one, and notes whether later parts are skipped. The argument read
+// waits for the value and returns it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
@@ -161,14 +160,14 @@ func (s *Step) Zeros() (all []op.Launch) {
 	return all
 }
 
-// Cotangent is a buffer of n values from which a backward pass starts.
+// Cotangent is a buffer of N values from which a backward pass starts.
 type Cotangent struct {
 	B device.Buffer
 	N int
 }
 
-// Scaled returns the launches that multiply the first cotangents of a backward pass by the loss scale and the weight of
-// a micro-batch. There are none if both are 1.
+// Scaled returns the launches that multiply the cotangents from which a backward pass starts by the loss scale and
+// the weight of a micro-batch. There are none if both are 1.
 func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
 	if !s.adam.scaler.isOn() && s.Micro() == 1 {
 		return nil
@@ -195,7 +194,7 @@ func (s *Step) Checked(stream device.Stream) error {
 	return op.Send(s.mem.Dev, stream, s.adam.state, state)
 }
 
-// Scale returns the present factor of cotangents (loss scale times weight), for a check. It waits for the device.
+// Scale returns the current factor of cotangents (loss scale times weight), for a check. It waits for the device.
 func (s *Step) Scale(stream device.Stream) (float64, error) {
 	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
 	return float64(v[0]), err

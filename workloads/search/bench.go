@@ -46,8 +46,8 @@ type Limits struct {
 	// Rate is the load in requests per second; only the goal tune.Latency uses it. 0 means the rate that the settings of
 	// side A give at A's measured throughput.
 	Rate float64
-	// Sitting reports that this is one of several comparisons whose mean is the result. Both sides are opened anew,
-	// so that the spread between sittings includes the effect of the buffers' addresses.
+	// Sitting reports that this is one of several comparisons whose mean is the result. Each opens both sides again, so
+	// that the spread between sittings includes the effect of the buffers' addresses.
 	Sitting bool
 }
 

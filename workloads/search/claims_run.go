@@ -90,8 +90,6 @@ func (c *claimRunner) testClaims(claims []guides.Claim) error {
 	details := 0
 	for _, i := range measured {
 		rows[i].Details = append(rows[i].Details, claims[i].Notes...)
-	}
-	for _, i := range measured {
 		details += len(c.listDetails(claims[i]))
 	}
 	for _, i := range measured {
@@ -162,8 +160,8 @@ func (c *claimRunner) untestableReason(k guides.Claim) string {
 	return ""
 }
 
-// sittings is the number of times that both sides of the deciding comparison are opened anew: a session's buffer
-// addresses change its times by more than the blocks of one session vary.
+// sittings is the number of times that the deciding comparison opens both sides: a session's buffer addresses change
+// its times by more than the blocks of one session vary.
 const sittings = 4
 
 func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.Duration) error {
@@ -228,8 +226,8 @@ func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tun
 	case 1: // only one sitting: its blocks must do
 		return sat[0], nil
 	}
-	// A sitting's blocks were measured in pairs, and their ratios cancel what slowed a whole pair. Each sitting becomes a
-	// replicate: its ratio is stored as B, and 1 as A.
+	// A sitting's blocks were measured in pairs, and the ratio of a pair cancels what slowed both of its blocks. Each
+	// sitting becomes a replicate: its ratio is stored as B, and 1 as A.
 	all := *sat[0]
 	all.A, all.B = nil, nil
 	for _, o := range sat {

@@ -156,8 +156,8 @@ func shareVerdict(row *tune.ClaimRow, guide guides.StageShare) (verdict, reason 
 // leastSaved is the least share of transfers that the guide promises to save.
 const leastSaved = 0.5
 
-// addSaving stores in the row the share of copies that B saves, equal in every block. The effect on time becomes a
-// detail of the row.
+// addSaving stores in the row the share of copies that B saves, which is equal in every block. The effect on time
+// becomes a detail of the row.
 func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
@@ -175,8 +175,8 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	}
 }
 
-// smallerPeak stores in the row the share by which B lowers the memory peak, equal in every block. The effect on time
-// becomes a detail of the row.
+// smallerPeak stores in the row the share by which B lowers the memory peak, which is equal in every block. The
+// effect on time becomes a detail of the row.
 func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"

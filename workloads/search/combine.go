@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -55,13 +56,7 @@ func (e *engine) findingsTogether(_ []alternative, best []Change) ([]Change, err
 func rankAlternatives(alts []alternative) []alternative {
 	ranked := slices.Clone(alts)
 	slices.SortStableFunc(ranked, func(a, b alternative) int {
-		switch x, y := rankOf(a), rankOf(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return strings.Compare(a.Knob+"="+a.To, b.Knob+"="+b.To)
+		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), strings.Compare(a.Knob+"="+a.To, b.Knob+"="+b.To))
 	})
 	return ranked
 }

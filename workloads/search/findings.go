@@ -15,7 +15,7 @@ import (
 )
 
 // readHints measures the starting point and stores the knobs that its findings name. It does nothing if a resumed
-// search has done so, the budget is too small, or the goal is memory: findings are about time.
+// search has stored them, the budget is too small, or the goal is memory: findings are about time.
 func (e *engine) readHints() error {
 	limit := min(mostFindings, time.Duration(findingsShare*float64(e.Budget)))
 	if e.Findings == nil || e.Goal == tune.Memory || e.out.Findings != nil || limit < leastFindings || e.timeLeft(findingsShare) <= 0 {

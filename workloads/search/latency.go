@@ -84,7 +84,7 @@ func (p *InProcess) rateOf(ctx context.Context, a *bench) (float64, error) {
 	return p.rate, nil
 }
 
-// tooFew is the error of a rate with too few requests for the percentile, on any side.
+// tooFew is the error that a rate gives too few requests for the percentile, with either setting.
 type tooFew struct{ error }
 
 func (e *tooFew) Unwrap() error { return e.error }

@@ -47,7 +47,8 @@ func (e *engine) certaintyText(r *tune.Recommended) string {
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
-// paybackSteps returns the steps after which the saved time exceeds the one-time costs; setup_s includes all others.
+// paybackSteps returns the steps after which the saved time exceeds the one-time costs; setup_s includes all other
+// one-time costs.
 func paybackSteps(once map[string]float64, o *tune.Outcome) float64 {
 	paid, whole := once["setup_s"]
 	if !whole {
@@ -82,10 +83,7 @@ func (e *engine) finish(err error) {
 	}
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	slices.SortStableFunc(e.out.Effects, func(a, b tune.Effect) int {
-		if a.Knob != b.Knob {
-			return strings.Compare(a.Knob, b.Knob)
-		}
-		return compareValues(a.To, b.To)
+		return cmp.Or(strings.Compare(a.Knob, b.Knob), compareValues(a.To, b.To))
 	})
 	e.addCurves()
 }

@@ -103,8 +103,8 @@ type engine struct {
 }
 
 // Run searches. With valid options the result is not nil, even if ctx ends: its status is then partial, the error is
-// the context's, and the search can be resumed. A default that cannot be measured is an error. A default that cannot
-// have the goal is ErrUsage, without a result.
+// the context's, and the search can be resumed. A default that cannot be measured is an error. If the goal does not
+// apply to the default, the error is ErrUsage and there is no result.
 func Run(ctx context.Context, o Options) (*tune.Result, error) {
 	e, err := newEngine(ctx, o)
 	if err != nil {

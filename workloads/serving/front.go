@@ -47,8 +47,8 @@ func (o *front) deliverAnswers(l *slot) (wrong int) {
 	return wrong
 }
 
-// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The sample does not copy the answer's
-// memory; the caller that also holds it does not change it.
+// sampleAnswer keeps a uniform sample of all answers (Vitter's algorithm R). The sample shares an answer's memory
+// with the caller, which does not change it.
 func (o *front) sampleAnswer(call *traffic.Call) {
 	kept := exchange{call.Request, call.Answer}
 	o.seen++
@@ -74,7 +74,7 @@ func (s *session) serveOutside(ctx context.Context, l workloads.Load, p *plan, a
 	if l.Listening != nil {
 		l.Listening(listener.Addr().String())
 	}
-	timer := time.AfterFunc(p.stretch, func() {
+	timer := time.AfterFunc(p.window, func() {
 		o.callers.Close() // before End: a closed front adds nothing to the queue
 		world.End()
 	})

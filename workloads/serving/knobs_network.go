@@ -20,16 +20,9 @@ const (
 
 // shapeOf returns the values of the knobs that select the shape s.
 func shapeOf(s resnet.Shape) gpuprof.Settings {
-	blocks := ""
-	for i, n := range s.Blocks {
-		if i > 0 {
-			blocks += "-"
-		}
-		blocks += strconv.Itoa(n)
-	}
 	return gpuprof.Settings{
 		"source": strconv.Itoa(s.Source), "image": strconv.Itoa(s.Image), "width": strconv.Itoa(s.Width),
-		"blocks": blocks, "classes": strconv.Itoa(s.Classes),
+		"blocks": s.BlocksText(), "classes": strconv.Itoa(s.Classes),
 	}
 }
 
@@ -40,7 +33,7 @@ func networkKnobs() []workloads.Knob {
 		workloads.IntKnob("source", "pixels a side of a request's image", small.Source, 1, resnet.MostSide).AsModel(),
 		workloads.IntKnob("image", "pixels a side of the crop that the network gets; above 64 its first convolution is 7x7 with a pooling behind it", small.Image, 1, resnet.MostSide).AsModel(),
 		workloads.IntKnob("width", "channels of the network's first stage; each stage has twice those of the one before", small.Width, 1, resnet.MostWidth).AsModel(),
-		workloads.Knob{Name: "blocks", Doc: "blocks of two convolutions in each stage", Default: shapeOf(small)["blocks"], Accept: "up to 6 numbers from 1 to 64, such as 2-2-2-2", Parse: blocksText}.AsModel(),
+		workloads.Knob{Name: "blocks", Doc: "blocks of two convolutions in each stage", Default: small.BlocksText(), Accept: "up to 6 numbers from 1 to 64, such as 2-2-2-2", Parse: blocksText}.AsModel(),
 		workloads.IntKnob("classes", "numbers in an answer", small.Classes, 1, resnet.MostClasses).AsModel(),
 	}, methodKnobs()...)
 }
@@ -51,7 +44,7 @@ func blocksText(s string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("is no list of up to 6 numbers from 1 to 64, such as 2-2-2-2")
 	}
-	return shapeOf(resnet.Shape{Blocks: n})["blocks"], nil
+	return resnet.Shape{Blocks: n}.BlocksText(), nil
 }
 
 // methodKnobs returns the knobs that choose the implementation of the residual network.
@@ -148,7 +141,7 @@ func refuseMethod(info device.Info, k settings) error {
 	return nil
 }
 
-// refuseUnused refuses those of the knobs that the user changed, because they have no effect on the chosen network.
+// refuseUnused refuses a changed value of any of the knobs, because they have no effect on the chosen network.
 func refuseUnused(k settings, set gpuprof.Settings, knobs []workloads.Knob, fix string) error {
 	for _, v := range knobs {
 		if set[v.Name] != v.Default {

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// The length of a load: it has blocks of at least blockTimes relaxation times of the queue, and of at least blockLength
-// requests.
+// A load has blocks of at least blockTimes relaxation times of the queue each, and of at least blockLength requests.
 const (
 	blockTimes  = 10
 	blocks      = 20
@@ -103,15 +102,15 @@ func (s *session) drainSlots() error {
 
 // plan is a load before it is served.
 type plan struct {
-	rate          float64 // requests per second; 0 in a closed loop
-	warm, stretch time.Duration
-	relax         time.Duration // relaxation time of the queue
-	times         []time.Duration
-	clients       int
-	throughput    float64
-	waits, from   string
-	outside       *loadtest.Outside // figures of callers from outside
-	arrivals      string
+	rate         float64       // requests per second; 0 in a closed loop
+	warm, window time.Duration // lengths of the warm-up and of the measurement
+	relax        time.Duration // relaxation time of the queue
+	times        []time.Duration
+	clients      int
+	throughput   float64
+	waits, from  string
+	outside      *loadtest.Outside // figures of callers from outside
+	arrivals     string
 }
 
 // Serve implements workloads.Server.
@@ -145,7 +144,7 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 	books, q := service.Books, service.Queue
 	var source traffic.Source
 	if p.clients > 0 {
-		c := &traffic.Clients{N: p.clients, Until: p.warm + p.stretch, WarmUp: p.warm, Queue: q}
+		c := &traffic.Clients{N: p.clients, Until: p.warm + p.window, WarmUp: p.warm, Queue: q}
 		source, service.Sender = c, c
 		world.BeginOutside(ctx)
 		c.Begin(world.Now())
@@ -159,10 +158,7 @@ func (s *session) serveLoad(ctx context.Context, l workloads.Load, p *plan) (*lo
 	world.Close()
 	stop()
 	out, failed := s.result(p, books, source.Sent())
-	if err == nil {
-		err = failed
-	}
-	return out, err
+	return out, cmp.Or(err, failed)
 }
 
 // onSchedule serves a second load on a schedule, at the rate that the closed loop reached. If the closed loop kept the
@@ -202,7 +198,7 @@ func reportProgress(ctx context.Context, l workloads.Load, p *plan) (stop func()
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
 		for began := time.Now(); ; {
-			l.Progress(time.Since(began).Seconds(), (p.warm + p.stretch).Seconds(), "")
+			l.Progress(time.Since(began).Seconds(), (p.warm + p.window).Seconds(), "")
 			select {
 			case <-ctx.Done():
 				return
@@ -222,7 +218,7 @@ func (s *session) planLoad(l workloads.Load) (*plan, error) {
 		p.waits = loadtest.WaitsRoom
 	}
 	if _, is := s.k.address(); is { // the arrival times are unknown in advance
-		p.from, p.stretch = loadtest.FromFirstByte, l.MaxTime
+		p.from, p.window = loadtest.FromFirstByte, l.MaxTime
 		return p, nil
 	}
 	if p.clients = s.k.countClients(); p.clients > 0 {
@@ -253,7 +249,7 @@ func roundRate(rate float64) float64 {
 // drawSchedule sets the lengths of a load and draws its arrival times at the plan's rate.
 func (s *session) drawSchedule(p *plan, l workloads.Load) {
 	s.setLengths(p, l, p.rate/l.Throughput)
-	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
+	n := int(math.Ceil(p.rate * (p.warm + p.window).Seconds()))
 	p.times = traffic.Draw(max(n, 1), p.rate, s.k.CV, s.k.Seed)
 }
 
@@ -268,18 +264,9 @@ func (s *session) setLengths(p *plan, l workloads.Load, rho float64) {
 	}
 	p.relax = seconds(latency.Relaxation(1/each, rho/each))
 	p.warm = latency.WarmUps * p.relax
-	if most := time.Duration(warmUpShare * float64(l.MaxTime)); p.warm > most {
-		p.warm = most
-	}
-	rate := p.rate
-	if rate == 0 {
-		rate = max(l.Throughput, 1)
-	}
-	want := max(l.MinTime, blocks*max(seconds(blockLength/rate), blockTimes*p.relax))
-	if most := l.MaxTime - p.warm; want > most {
-		want = max(most, 0)
-	}
-	p.stretch = want
+	p.warm = min(p.warm, time.Duration(warmUpShare*float64(l.MaxTime)))
+	rate := cmp.Or(p.rate, max(l.Throughput, 1))
+	p.window = min(max(l.MinTime, blocks*max(seconds(blockLength/rate), blockTimes*p.relax)), max(l.MaxTime-p.warm, 0))
 }
 
 // planTrace takes the plan's schedule from the trace file. Its first tenth is the warm-up.
@@ -287,7 +274,7 @@ func (s *session) planTrace(p *plan) {
 	p.times = s.trace
 	end := p.times[len(p.times)-1]
 	p.warm = end / 10
-	p.stretch = end - p.warm
+	p.window = end - p.warm
 	if end > 0 {
 		p.rate = float64(len(p.times)-1) / end.Seconds()
 	}

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func (s *session) allocate(ctx context.Context) error {
 
 // captureGraphs captures the network for each slot and batch size.
 func (s *session) captureGraphs(ctx context.Context) error {
-	on := s.compute
-	if on == nil { // streams=new: a graph runs on any stream
-		on = s.main
-	}
+	on := cmp.Or(s.compute, s.main) // streams=new has no compute; a graph runs on any stream
 	for k := range s.slots {
 		for _, size := range s.sizes {
 			s.graphs.Capture(ctx, s.dev, on, loop.GraphKey{Slot: k, Count: size}, func() error { return s.net.run(on, k, size, 0, loop.Silent{}) })
@@ -184,11 +182,7 @@ func (s *session) firstRequest(ctx context.Context) error {
 }
 
 func (s *session) warmUp(ctx context.Context) error {
-	on := s.compute
-	if on == nil { // streams=new
-		on = s.main
-	}
-	return s.net.warmUp(ctx, s.dev, on)
+	return s.net.warmUp(ctx, s.dev, cmp.Or(s.compute, s.main))
 }
 
 // timeSizes measures the time of a batch of each size, copies included.

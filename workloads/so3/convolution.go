@@ -2,11 +2,11 @@ package so3
 
 import "slices"
 
-// UVUProduct returns the tensor product of an equivariant convolution (NequIP, MACE) of features with irreps in, with
-// spherical harmonics sh. It has one weighted "uvu" path for every block of in, block of sh and irrep of their product
-// that occurs in target. Each path has its own output block, with the input block's multiplicity. Out is sorted stably
-// and the instructions follow its blocks, so the flat weights run along Out. IrrepNorm is component and PathNorm
-// element; if sh has multiplicity 1, every coefficient is sqrt(2*l_out+1).
+// UVUProduct returns the tensor product of an equivariant convolution (NequIP, MACE): features with irreps in times
+// spherical harmonics with irreps sh. For every block of in, block of sh and irrep of their product that occurs in
+// target, it has a weighted path of mode uvu to an output block of its own, with the multiplicity of in's block. The
+// output blocks are sorted stably and the instructions follow their order, so the flat weights do too. IrrepNorm is
+// component and PathNorm element; if sh has multiplicity 1, every coefficient is sqrt(2*l_out+1).
 func UVUProduct(in, sh, target Irreps) TensorProduct {
 	var mid Irreps
 	var instructions []Instruction

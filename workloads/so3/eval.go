@@ -8,9 +8,9 @@ import (
 // PathCoefficients returns sqrt(alpha) of every instruction, the factor of w * w3j * x * y. By e3nn's definition, for
 // inputs and outputs of variance 1, alpha = path_weight * N / X, where
 //
-//	N  dim(out) for component, dim(in1)*dim(in2) for norm, 1 for none
-//	X  for element the sum of n over the instructions of the same output block, for
-//	   path n times the number of these instructions, for none 1; X = 0 counts as 1
+//	N  by IrrepNorm: component dim(out), norm dim(in1)*dim(in2), none 1
+//	X  by PathNorm: element the sum of n over the instructions with the same output
+//	   block, path n times the number of these instructions, none 1; if X is 0, it is 1
 //	n  number of terms added into one output, see fanIn
 func (tp TensorProduct) PathCoefficients() ([]float64, error) {
 	if err := tp.Validate(); err != nil {
@@ -83,8 +83,10 @@ func (tp TensorProduct) checkSizes(doing string, args ...sized) error {
 	return nil
 }
 
-// pathAt holds the offsets of an instruction's arguments; w is -1 if it has no weights.
+// pathAt holds the offsets of an instruction's arguments; w is -1 for an instruction without weights.
 type pathAt struct{ x, y, w int }
+
+// eachPath calls f for every instruction. The slices of the path begin at the instruction's blocks.
 
 func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) error {
 	coefficients, err := tp.PathCoefficients()
@@ -111,7 +113,7 @@ func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) e
 	return nil
 }
 
-// path is one instruction with slices of its arguments, which begin at its blocks; w is nil without weights.
+// path is one instruction with slices of its arguments; w is nil without weights.
 type path struct {
 	mode        Mode
 	cg          *CG
@@ -122,7 +124,7 @@ type path struct {
 }
 
 // accumulate adds the path to out: for each pair (u, v) that the mode couples, z = coefficient * C(x_u, y_v), then
-// out_o += w * z for each output o of the pair. op.RefGemm explains the directive.
+// out_o += w * z for each output channel o from fedBy. op.RefGemm explains the directive.
 //
 //go:norace
 func (p path) accumulate() {

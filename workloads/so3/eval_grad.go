@@ -1,7 +1,8 @@
 package so3
 
 // EvalGrad is the backward pass of Eval for one sample: it adds to dx, dy and dw the cotangents of x, y and w from the
-// cotangent dout of out, all in mul_ir layout. For a path uvu with z_uk = A w_u sum_ij C_ijk x_ui y_j these are:
+// cotangent dout of out, all in mul_ir layout. For a path uvu with z_uk = w_u sum_i x_ui M_ik, M_ik = A sum_j C_ijk
+// y_j, these are:
 //
 //	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = w_u sum_k M_ik dz_uk,  dy_j = A sum_uik w_u C_ijk x_ui dz_uk
 func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {
@@ -25,8 +26,9 @@ type pathGrad struct {
 	dx, dy, dw []float64
 }
 
-// accumulate adds the path's share of dx, dy and dw. For each pair (u, v) that the mode couples, dz = sum over its
-// outputs of w*dout contributes to dx_u and dy_v, and z . dout to the gradient of each weight.
+// accumulate adds the path's part of dx, dy and dw. For each pair (u, v) that the mode couples, dz is the sum of
+// w*dout over the pair's output channels and contributes to dx_u and dy_v. z . dout contributes to the gradient of a
+// weight.
 //
 //go:norace
 func (p pathGrad) accumulate() {

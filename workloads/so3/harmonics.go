@@ -75,7 +75,7 @@ func Harmonics(lmax int, n Normalization, x, y, z float64, out []float64) {
 		return
 	}
 	// With s = sqrt(x^2+z^2), s^m cos(m phi) + i s^m sin(m phi) = (z + ix)^m, and P_l^m(y)/s^m is a polynomial in y,
-	// so nothing is divided at the poles.
+	// so there is no division by s, which is 0 at the poles.
 	cos, sin, diagonal := 1.0, 0.0, 1.0
 	for m := 0; m <= lmax; m++ {
 		before, p := 0.0, diagonal

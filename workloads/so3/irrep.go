@@ -7,6 +7,7 @@
 package so3
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -16,7 +17,8 @@ import (
 // MaxL is the highest degree of 3j symbols, harmonics and D matrices; accuracy tests go up to it.
 const MaxL = 8
 
-// maxParseL and maxParseMul limit the numbers in a string, so that a typing error does not become a huge allocation.
+// maxParseL and maxParseMul limit a parsed degree and multiplicity, so that a typing error does not become a huge
+// allocation.
 const (
 	maxParseL   = 64
 	maxParseMul = 1 << 24
@@ -43,19 +45,13 @@ func (a Irrep) String() string {
 }
 
 // Less orders irreps by degree, then parity, odd first: 0o < 0e < 1o < 1e.
-func (a Irrep) Less(b Irrep) bool {
-	if a.L != b.L {
-		return a.L < b.L
-	}
-	return a.P < b.P
-}
+func (a Irrep) Less(b Irrep) bool { return a.compare(b) < 0 }
+
+func (a Irrep) compare(b Irrep) int { return cmp.Or(cmp.Compare(a.L, b.L), cmp.Compare(a.P, b.P)) }
 
 // Product returns the irreps of the tensor product of a and b: all l from |a.L-b.L| to a.L+b.L, with parity a.P*b.P.
 func (a Irrep) Product(b Irrep) []Irrep {
-	lo := a.L - b.L
-	if lo < 0 {
-		lo = -lo
-	}
+	lo := max(a.L-b.L, b.L-a.L)
 	out := make([]Irrep, 0, a.L+b.L-lo+1)
 	for l := lo; l <= a.L+b.L; l++ {
 		out = append(out, Irrep{L: l, P: a.P * b.P})

@@ -130,15 +130,7 @@ func (irs Irreps) Sort() (sorted Irreps, p, inv []int) {
 	for i := range inv {
 		inv[i] = i
 	}
-	slices.SortStableFunc(inv, func(i, j int) int {
-		switch {
-		case irs[i].Ir.Less(irs[j].Ir):
-			return -1
-		case irs[j].Ir.Less(irs[i].Ir):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(inv, func(i, j int) int { return irs[i].Ir.compare(irs[j].Ir) })
 	sorted = make(Irreps, len(irs))
 	p = make([]int, len(irs))
 	for j, i := range inv {

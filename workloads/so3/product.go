@@ -17,7 +17,7 @@ type Mode string
 //	uvw  out_w = sum_uv weight[u][v][w] (x_u, y_v)   weight required
 //	uvu  out_u = sum_v  weight[u][v]    (x_u, y_v)
 //	uvv  out_v = sum_u  weight[u][v]    (x_u, y_v)
-//	uuw  out_w = sum_u  weight[u][w]    (x_u, y_u)   without weight mul out is 1
+//	uuw  out_w = sum_u  weight[u][w]    (x_u, y_u)   without weight, out has multiplicity 1
 //	uuu  out_u =        weight[u]       (x_u, y_u)
 const (
 	UVW Mode = "uvw"
@@ -27,7 +27,7 @@ const (
 	UUU Mode = "uuu"
 )
 
-// Values of TensorProduct.IrrepNorm and PathNorm. Empty means the first of each, as in e3nn.
+// Values of TensorProduct.IrrepNorm and PathNorm. Empty means component and element, as in e3nn.
 const (
 	IrrepNormComponent = "component"
 	IrrepNormNorm      = "norm"
@@ -83,14 +83,14 @@ func (tp TensorProduct) Validate() error {
 }
 
 func (tp TensorProduct) checkInstruction(ins Instruction) error {
-	if ins.In1 < 0 || ins.In1 >= len(tp.In1) {
-		return gpuprof.Errorf(nil, "block %d of in1 does not exist: in1 %v has %d blocks", ins.In1, tp.In1, len(tp.In1))
-	}
-	if ins.In2 < 0 || ins.In2 >= len(tp.In2) {
-		return gpuprof.Errorf(nil, "block %d of in2 does not exist: in2 %v has %d blocks", ins.In2, tp.In2, len(tp.In2))
-	}
-	if ins.Out < 0 || ins.Out >= len(tp.Out) {
-		return gpuprof.Errorf(nil, "block %d of out does not exist: out %v has %d blocks", ins.Out, tp.Out, len(tp.Out))
+	for _, b := range []struct {
+		name  string
+		index int
+		irs   Irreps
+	}{{"in1", ins.In1, tp.In1}, {"in2", ins.In2, tp.In2}, {"out", ins.Out, tp.Out}} {
+		if b.index < 0 || b.index >= len(b.irs) {
+			return gpuprof.Errorf(nil, "block %d of %s does not exist: %s %v has %d blocks", b.index, b.name, b.name, b.irs, len(b.irs))
+		}
 	}
 	a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
 	if a.Ir.P*b.Ir.P != c.Ir.P {

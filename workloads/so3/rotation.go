@@ -12,8 +12,8 @@ import (
 const orthogonalTolerance = 1e-9
 
 // WignerD returns D^l(r) for a proper rotation r in (x, y, z) order as a dense row-major [2l+1][2l+1] matrix, with
-// Y_l(r v) = D^l(r) Y_l(v). It returns an error if r is not orthogonal or is improper; Irreps.D handles improper r,
-// for which it uses the parity. D^l is built degree by degree:
+// Y_l(r v) = D^l(r) Y_l(v). It returns an error if r is not orthogonal or is improper; Irreps.D also takes improper r,
+// by the parity of the irreps. D^l is built degree by degree:
 //
 //	D^0 = 1,  D^1 = r,  D^{l+1} = (2l+3) C (D^l x r) C^T  with C = w3j(l, 1, l+1).
 func WignerD(l int, r [3][3]float64) ([]float64, error) {

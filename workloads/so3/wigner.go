@@ -22,11 +22,8 @@ type CGEntry struct {
 	C       float64
 }
 
-// wignerCache keeps computed symbols. If two goroutines compute the same symbol at once, they get the same constants.
-var wignerCache struct {
-	sync.RWMutex
-	m map[[3]int]*wignerSymbol
-}
+// wignerCache holds the computed *wignerSymbol values by degrees, a [3]int.
+var wignerCache sync.Map
 
 type wignerSymbol struct {
 	dense  []float64
@@ -64,23 +61,11 @@ func lookUpSymbol(l1, l2, l3 int) (*wignerSymbol, error) {
 		return nil, gpuprof.Errorf(nil, "computing Wigner 3j (%d,%d,%d): the triangle rule |l1-l2| <= l3 <= l1+l2 does not hold", l1, l2, l3).WithFix("choose l3 from %d to %d", max(l1-l2, l2-l1), l1+l2)
 	}
 	key := [3]int{l1, l2, l3}
-	wignerCache.RLock()
-	sym := wignerCache.m[key]
-	wignerCache.RUnlock()
-	if sym != nil {
-		return sym, nil
+	sym, ok := wignerCache.Load(key)
+	if !ok {
+		sym, _ = wignerCache.LoadOrStore(key, newSymbol(l1, l2, l3))
 	}
-	sym = newSymbol(l1, l2, l3)
-	wignerCache.Lock()
-	defer wignerCache.Unlock()
-	if old := wignerCache.m[key]; old != nil {
-		return old, nil
-	}
-	if wignerCache.m == nil {
-		wignerCache.m = make(map[[3]int]*wignerSymbol)
-	}
-	wignerCache.m[key] = sym
-	return sym, nil
+	return sym.(*wignerSymbol), nil
 }
 
 func obeysTriangle(l1, l2, l3 int) bool {
@@ -99,9 +84,9 @@ func newSymbol(l1, l2, l3 int) *wignerSymbol {
 	return sym
 }
 
-// realWigner transforms the complex coefficients to the real basis. Each row of Q has one (m = 0) or two non-zeros, at
-// a = -|m| and |m|, so each coefficient contributes to at most 8 cells. The divisor is the Frobenius norm, because Q
-// is unitary and the complex coefficients have norm 1 for every m3:
+// realWigner transforms the complex coefficients to the real basis by the matrices Q of phaseExponent. Each row of Q
+// has one (m = 0) or two non-zeros, at a = -|m| and |m|, so each coefficient contributes to at most 8 values. The
+// divisor is the Frobenius norm, because Q is unitary and the complex coefficients have norm 1 for every m3:
 //
 //	C[a,b,c] = Re sum Q1[m1,a] Q2[m2,b] conj(Q3[m3,c]) <l1 m1 l2 m2|l3 m3> / sqrt(2*l3+1)
 func realWigner(l1, l2, l3 int) []float64 {

@@ -3,19 +3,20 @@ package structure
 import "math"
 
 const (
-	// maxBins and maxEntries limit the bin lists (4 bytes each); large structures get a share per atom and image.
+	// maxBins is the maximum number of bins, and maxEntries that of the entries of all their lists, 4 bytes each.
+	// Large structures may have a bin per atom, and entriesPerImage entries per image.
 	maxBins    = 1 << 18
 	maxEntries = 1 << 21
-	// entriesPerImage is the limit for large structures. With bins as long as the cutoff an image is in about
-	// 1+6+3pi+4pi/3 = 21 lists; twice that leaves room for skewed cells.
+	// With bins as long as the cutoff an image is in about 1+6+3pi+4pi/3 = 21 lists; entriesPerImage is twice that,
+	// which leaves room for skewed cells.
 	entriesPerImage = 40
 	// binGrowth is the factor by which bins get longer if the lists do not fit.
 	binGrowth = 1.3
 )
 
-// fillBins chooses the bins, at most the given number, and makes their candidate lists. Bins start at a tenth of the
-// cutoff, where a candidate list is a third longer than the list of neighbours, and grow until the lists fit; a
-// single bin always does.
+// fillBins cuts the box into at most the given number of bins and makes their candidate lists. It begins with edges
+// of a tenth of the cutoff, for which a candidate list is a third longer than a list of neighbours, and lengthens
+// them until all lists fit. A single bin always fits.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
 	// If all directions are periodic, the mean number of neighbours is known. Candidate lists are at least that long
@@ -41,8 +42,8 @@ func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int
 	}
 }
 
-// tryBins makes the lists for the bins in f.n: a counting pass, which gives up if the total exceeds the limit, then a
-// filling pass. It visits images in order, so every list is sorted.
+// tryBins makes the lists of f.n bins and reports whether they fit. It counts their entries, gives up if these exceed
+// the limit, and then fills the lists. It visits images in order, so every list is sorted.
 func (f *Finder) tryBins(positions [][3]float64, reach float64, limit int) bool {
 	total := 0
 	step, far := f.binStep(reach)
@@ -83,8 +84,8 @@ func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
 	return step, reach + longestDiagonal(step)/2
 }
 
-// eachBin calls do for every bin within reach of image i, whose fractional position is at. It takes the range of bins
-// by distance between lattice planes, then tests the sphere around each bin.
+// eachBin calls do for every bin within reach of image i, whose fractional position is at. The distances between
+// lattice planes give a range of bins; of these it takes the bins whose centres are within far of the image.
 func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64, far float64, do func(bin int)) {
 	var lo, hi [3]int
 	for k := range 3 {

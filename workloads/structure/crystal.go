@@ -12,7 +12,8 @@ const (
 	maxAtoms = 10_000_000
 	// maxCoordinate (angstrom) keeps differences exact to about 1e-8 angstrom, and squares finite.
 	maxCoordinate = 1e8
-	// minVolumeRatio is the least |a·(b x c)| / (|a||b||c|); there a lattice's inverse loses nine of sixteen digits.
+	// minVolumeRatio is the smallest allowed |a·(b x c)| / (|a||b||c|). At this ratio the inverse of a lattice loses
+	// nine of its sixteen digits.
 	minVolumeRatio = 1e-7
 	// minEdge (angstrom) is the least length of a lattice vector.
 	minEdge = 1e-3
@@ -28,7 +29,7 @@ type Crystal struct {
 }
 
 // Volume returns the volume of the cell in cubic angstrom. In directions that are not periodic it uses the box that
-// GridPoint samples. For an invalid crystal the result is undefined and may be NaN.
+// Grid samples. For an invalid crystal the result is undefined and may be NaN.
 func (c *Crystal) Volume() float64 {
 	f := newFrame(c, gridMargin)
 	return math.Abs(det(f.rows))

@@ -21,9 +21,9 @@ type Edges struct {
 // Reset empties the list and keeps its capacity.
 func (e *Edges) Reset() { e.Src, e.Vec = e.Src[:0], e.Vec[:0] }
 
-// Append adds to e one edge for every atom image with |d| < cutoff of the point p (cartesian, angstrom, wrapped into
-// the cell), sorted by source index and then by image (shifts along a, b, c). skipSelf omits sources within 1e-6
-// angstrom. Points that are NaN, infinite or beyond 1e8 angstrom have no neighbours.
+// Append adds to e one edge for every atom image that is closer than the cutoff to the point p (cartesian, angstrom,
+// wrapped into the cell), sorted by source index and then by image (shifts along a, b, c). skipSelf omits sources
+// within 1e-6 angstrom. Points that are NaN, infinite or beyond 1e8 angstrom have no neighbours.
 //
 // Append compares distances in float64 and then rounds vectors to float32, so a stored vector may exceed the cutoff by
 // its rounding error. It does not allocate while e has capacity, and may overwrite the capacity beyond the new end.
@@ -71,7 +71,7 @@ func (f *Finder) Mark(marks []uint64, p [3]float64, skipSelf bool) int {
 }
 
 // Place is the second half of Append: it writes the edges that Mark recorded for the same point to src and vec. If
-// these are shorter, it writes only the first edges.
+// src has room for fewer edges, it writes the first ones.
 func (f *Finder) Place(src []int32, vec []float32, p [3]float64, marks []uint64) {
 	q, list := f.newQuery(p, false)
 	for i := 0; len(src) > 0; i++ {
@@ -82,8 +82,9 @@ func (f *Finder) Place(src []int32, vec []float32, p [3]float64, marks []uint64)
 	}
 }
 
-// query is a point moved into the box, with the bounds of the squared lengths of its edges. The bounds are bits of
-// floats, which for positive floats have the same order, so one integer comparison tests both without a branch.
+// query is a point moved into the box, with the bounds of the squared lengths of its edges: from low to low+span, as
+// the bits of float64 values. The bits of positive floats are ordered as the floats are, so that one integer
+// comparison tests both bounds without a branch.
 type query struct {
 	x, y, z   float64
 	low, span uint64
@@ -100,9 +101,9 @@ func (f *Finder) newQuery(p [3]float64, skipSelf bool) (query, []int32) {
 	return q, list
 }
 
-// The three loops below take most of a search. They avoid branches, which would often be mispredicted, since about a
-// third of the candidates are no edges. float64 conversions of products prevent fused multiply-adds, so that the edges
-// are the same on every machine.
+// The loops of writeEdges, markHits and writeMarked take most of a search's time. They avoid branches, which would
+// often be mispredicted, since about a third of the candidates are not edges. The conversions of products to float64
+// prevent fused multiply-adds, so that the edges are the same on every machine.
 
 // writeEdges writes the edges among the candidates and returns their number. src and vec must have room for all
 // candidates; values after the edges are overwritten.
@@ -131,7 +132,8 @@ func (q *query) markHits(images []image, list []int32) uint64 {
 		dx, dy, dz := im.x-x, im.y-y, im.z-z
 		d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
 		_, in := bits.Sub64(math.Float64bits(d2)-low, span, 0)
-		// misses - ^misses - in = 2*misses + (1-in): shifts in the inverted borrow.
+		// Shift misses left, and set bit 0 if the candidate is not an edge: misses - ^misses - in = 2*misses +
+		// (1-in).
 		misses, _ = bits.Sub64(misses, ^misses, in)
 	}
 	return bits.Reverse64(^misses << (markBits - uint(len(list))))

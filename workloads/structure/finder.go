@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// maxImages limits a finder's periodic images (32 bytes each) beyond twice the number of atoms.
+	// A finder has at most maxImages periodic images (32 bytes each) plus two per atom.
 	maxImages = 4 << 20
-	// maxTrials limits the images tried while building (under a second); in skewed cells most are out of reach.
+	// maxTrials limits the shifted atoms that building a finder tests, so that it takes less than a second. In skewed
+	// cells most of them are out of reach.
 	maxTrials = 1 << 26
 )
 
@@ -25,7 +26,7 @@ type Finder struct {
 	images  []image    // sorted by source, then by image
 	start   []int32    // start of each bin's range in list; length bins + 1
 	list    []int32    // indices into images
-	bound   int
+	bound   int        // length of the longest bin's list
 }
 
 // image is one periodic copy of an atom.
@@ -40,8 +41,8 @@ func NewFinder(c *Crystal, cutoff float64) (*Finder, error) {
 	return NewFinderFor(c, cutoff, max(maxBins, len(c.Positions)))
 }
 
-// NewFinderFor is NewFinder for about the given number of queries, points. With fewer bins it is faster to build and
-// slower to query; answers are the same.
+// NewFinderFor is NewFinder for about the given number of queries (points). For few queries it makes fewer bins,
+// which are faster to build and slower to query. The answers are the same.
 func NewFinderFor(c *Crystal, cutoff float64, points int) (*Finder, error) {
 	if err := checkSearch(c, cutoff); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 			trials *= 2 + 2*cutoff/f.height[k]
 		}
 	}
-	// All images in the sphere around a point are needed; if all directions are periodic their mean number is known.
+	// Every image in the sphere around a point is needed. If all directions are periodic, their mean number is known.
 	degree := 0.0
 	if f.periodic == [3]bool{true, true, true} {
 		degree = sphereDegree(len(c.Positions), f, cutoff)
@@ -126,7 +127,8 @@ func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 }
 
 // eachImage calls do with the cartesian and fractional positions of the copies of one atom within reach of a point in
-// the box: it takes the range of shifts by distance between lattice planes, then tests a sphere around the box.
+// the box. The distances between lattice planes give a range of shifts; of these copies it takes those in a sphere
+// that contains the box and its surroundings within reach.
 func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fractional [3]float64)) {
 	fr := &f.frame
 	centre := cartesianOf([3]float64{0.5, 0.5, 0.5}, fr.rows)

@@ -5,8 +5,9 @@ import "math"
 // gridMargin (angstrom) is the margin of a sampling grid around the atoms, in directions that are not periodic.
 const gridMargin = 2.0
 
-// frame is the box of a crystal. In periodic directions it is the lattice; in the others it spans the atoms plus a
-// margin, along a unit vector orthogonal to all other directions. A point inside is origin + f·rows with f in [0, 1).
+// frame is the box of a crystal. An edge in a periodic direction is the lattice vector. In other directions the box
+// spans the atoms plus a margin, along a unit vector orthogonal to the other edges. A point inside is origin + f·rows
+// with f in [0, 1).
 type frame struct {
 	rows     [3][3]float64 // box edges, angstrom
 	inv      [3][3]float64 // fractional = p·inv - shift
@@ -17,8 +18,8 @@ type frame struct {
 }
 
 // newFrame builds the box of a crystal with a margin (angstrom) around the atoms in directions that are not periodic.
-// It needs a periodic direction or an atom, which Validate ensures. It computes periodic directions first, so that
-// frames with different margins wrap a point to the same bits.
+// It needs a periodic direction or an atom, which Validate ensures. Rows and inverses of periodic directions do not
+// depend on the margin, so frames with different margins wrap a point to the same bits.
 func newFrame(c *Crystal, margin float64) *frame {
 	f := &frame{rows: completeRows(c.Lattice, c.Periodic), periodic: c.Periodic}
 	f.inv = inverse(f.rows)
@@ -48,7 +49,7 @@ func newFrame(c *Crystal, margin float64) *frame {
 }
 
 // fractionalOf returns the coordinates of a point in units of the box edges. fractionalOf and wrapPoint use scalars,
-// which stay in registers: arrays took a third of the time of a query with few neighbours.
+// which stay in registers: with arrays they took a third of the time of a query with few neighbours.
 func (f *frame) fractionalOf(x, y, z float64) (a, b, c float64) {
 	return x*f.inv[0][0] + y*f.inv[1][0] + z*f.inv[2][0] - f.shift[0],
 		x*f.inv[0][1] + y*f.inv[1][1] + z*f.inv[2][1] - f.shift[1],
@@ -56,7 +57,7 @@ func (f *frame) fractionalOf(x, y, z float64) (a, b, c float64) {
 }
 
 // wrapPoint moves a point into the box in periodic directions and returns it with its fractional coordinates. A point
-// inside keeps its bits. A second round corrects far points that rounding left outside.
+// inside is returned bit for bit. A second pass corrects distant points that rounding left outside.
 func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	a, b, c = f.fractionalOf(x, y, z)
 	for range 2 {
@@ -74,7 +75,7 @@ func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	return x, y, z, a, b, c
 }
 
-// boxOffset returns the number of boxes along k between a coordinate and this box.
+// boxOffset returns how many box edges along k a fractional coordinate is from the box, and 0 if k is not periodic.
 func (f *frame) boxOffset(k int, at float64) float64 {
 	if !f.periodic[k] {
 		return 0
@@ -141,11 +142,8 @@ func (g *Grid) Point(i int) [3]float64 {
 	return p
 }
 
-// GridPoint returns point i of Grid(n). It sets up the grid on every call; in a loop, keep the Grid.
-func (c *Crystal) GridPoint(n [3]int, i int) [3]float64 { return c.Grid(n).Point(i) }
-
-// completeRows keeps the periodic lattice vectors and replaces the others by unit vectors orthogonal to all other
-// rows, each as close to its cartesian axis as the periodic vectors allow.
+// completeRows returns the periodic lattice vectors and, for directions that are not periodic, unit vectors
+// orthogonal to all other rows, each as close to its cartesian axis as the periodic vectors allow.
 func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	var rows [3][3]float64
 	var basis [][3]float64 // orthonormal basis of the rows so far

@@ -59,26 +59,21 @@ func (l *lineReader) next(expected string) (string, error) {
 	l.line++
 	switch err := l.scanner.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		e := l.errorf("split the line or check that this is a structure file", "the line is longer than %d bytes", maxLine)
-		e.Err = err
-		return "", e
+		return "", l.wrapf(err, "split the line or check that this is a structure file", "the line is longer than %d bytes", maxLine)
 	case err != nil:
-		e := l.errorf("check the disk and the file's permissions", "cannot read on: %v", err)
-		e.Err = err
-		return "", e
+		return "", l.wrapf(err, "check the disk and the file's permissions", "cannot read on: %v", err)
 	}
-	e := l.errorf("complete the file", "the file ends where %s should be", expected)
-	e.Err = io.ErrUnexpectedEOF
-	return "", e
+	return "", l.wrapf(io.ErrUnexpectedEOF, "complete the file", "the file ends where %s should be", expected)
 }
 
 // errorf makes an error about the line that next returned last.
 func (l *lineReader) errorf(fix, format string, args ...any) *FormatError {
-	return l.errorAt(l.line, fix, format, args...)
+	return l.wrapf(nil, fix, format, args...)
 }
 
-func (l *lineReader) errorAt(line int, fix, format string, args ...any) *FormatError {
-	return &FormatError{File: l.file, Line: line, Problem: fmt.Sprintf(format, args...), Fix: fix}
+// wrapf is errorf for an error with a cause.
+func (l *lineReader) wrapf(cause error, fix, format string, args ...any) *FormatError {
+	return &FormatError{File: l.file, Line: l.line, Problem: fmt.Sprintf(format, args...), Fix: fix, Err: cause}
 }
 
 // parseVector reads three numbers from the start of fields.
@@ -115,7 +110,7 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// atomCount reads a file's number of atoms. Memory must not be allocated by it, because it may be wrong.
+// atomCount parses a number of atoms. The file may be wrong about it, so memory must not be allocated by it.
 func (l *lineReader) atomCount(s, what string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
@@ -135,9 +130,7 @@ const atomBytes = 128
 // addAtom adds an atom if the memory budget allows it.
 func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
 	if err := l.room.Take(atomBytes); err != nil {
-		e := l.errorf("leave atoms out otherwise", "%v", err)
-		e.Err = err
-		return e
+		return l.wrapf(err, "leave atoms out otherwise", "%v", err)
 	}
 	c.Species = append(c.Species, symbol)
 	c.Positions = append(c.Positions, p)

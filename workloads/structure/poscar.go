@@ -12,9 +12,9 @@ import (
 // ReadPOSCAR reads a VASP POSCAR or CONTCAR file of version 4 or 5 (without or with a line of species), periodic in
 // three directions. name is used in errors; its base names the crystal. Malformed input gives a *FormatError.
 //
-// The scale on line 2 is a factor, three factors for x, y and z, or if negative minus the cell volume in cubic
-// angstrom. It multiplies the lattice and cartesian positions. Without a line of species the symbols come from the
-// comment, if it is a list of as many elements, and otherwise are X1, X2 and so on. Flags of selective dynamics are
+// Line 2 holds one factor, three factors for x, y and z, or a negative number, minus the cell volume in cubic angstrom.
+// The factors multiply the lattice and cartesian positions. Without a line of species, the symbols come from the
+// comment if it lists one element for each count; otherwise they are X1, X2 and so on. Flags of selective dynamics are
 // checked and dropped; velocities and other text after the positions are ignored.
 func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 	l := newLineReader(r, name)
@@ -199,7 +199,7 @@ func poscarMode(l *lineReader) (selective, cartesian bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	if first := firstLetter(line); first == 's' {
+	if firstLetter(line) == 's' {
 		selective = true
 		if line, err = l.next(expected); err != nil {
 			return false, false, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,9 +80,7 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 // finishCrystal returns the crystal if it is valid. Readers have already reported most defects with their line.
 func finishCrystal(l *lineReader, c *Crystal) (*Crystal, error) {
 	if err := c.Validate(); err != nil {
-		e := l.errorf("correct the file", "%v", err)
-		e.Err = err
-		return nil, e
+		return nil, l.wrapf(err, "correct the file", "%v", err)
 	}
 	return c, nil
 }
@@ -94,12 +93,7 @@ func isNumberLine(line string, counts ...int) bool {
 			return false
 		}
 	}
-	for _, n := range counts {
-		if len(fields) == n {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(counts, len(fields))
 }
 
 func isWhole(s string) bool {

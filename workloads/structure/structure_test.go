@@ -179,7 +179,7 @@ func TestGridPoint(t *testing.T) {
 						want[j] += f[k] * c.Lattice[k][j]
 					}
 				}
-				for _, got := range [][3]float64{c.GridPoint(n, i), g.Point(i), g.Point(i + 60), g.Point(i - 60)} {
+				for _, got := range [][3]float64{g.Point(i), g.Point(i + 60), g.Point(i - 60)} {
 					if d := length([3]float64{got[0] - want[0], got[1] - want[1], got[2] - want[2]}); d > 1e-12 {
 						t.Fatalf("point %d is %v, want %v", i, got, want)
 					}
@@ -188,7 +188,7 @@ func TestGridPoint(t *testing.T) {
 			}
 		}
 	}
-	if got := c.GridPoint([3]int{0, -1, 1}, 0); got != [3]float64{} {
+	if got := c.Grid([3]int{0, -1, 1}).Point(0); got != [3]float64{} {
 		t.Errorf("a grid with counts below one starts at %v, want the origin", got)
 	}
 }
@@ -198,10 +198,10 @@ func TestGridPointNotPeriodic(t *testing.T) {
 		Species:   []string{"C", "O"},
 		Positions: [][3]float64{{1, 2, 3}, {1, 2, 4}},
 	}
-	if got := molecule.GridPoint([3]int{1, 1, 1}, 0); got != [3]float64{-1, 0, 1} {
+	if got := molecule.Grid([3]int{1, 1, 1}).Point(0); got != [3]float64{-1, 0, 1} {
 		t.Errorf("the grid starts at %v, want 2 angstrom before the atoms, [-1 0 1]", got)
 	}
-	if got, want := molecule.GridPoint([3]int{2, 2, 2}, 7), [3]float64{1, 2, 3.5}; got != want {
+	if got, want := molecule.Grid([3]int{2, 2, 2}).Point(7), [3]float64{1, 2, 3.5}; got != want {
 		t.Errorf("the middle point is %v, want %v", got, want)
 	}
 	if v := molecule.Volume(); math.Abs(v-4*4*5) > 1e-12 {
@@ -213,7 +213,7 @@ func TestGridPointNotPeriodic(t *testing.T) {
 		Species:   []string{"C"},
 		Positions: [][3]float64{{7, 7, 7}},
 	}
-	if got, want := slab.GridPoint([3]int{2, 2, 2}, 7), [3]float64{2, 1.5, 7}; got != want {
+	if got, want := slab.Grid([3]int{2, 2, 2}).Point(7), [3]float64{2, 1.5, 7}; got != want {
 		t.Errorf("the slab's middle point is %v, want %v", got, want)
 	}
 }

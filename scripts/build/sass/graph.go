@@ -68,8 +68,8 @@ type loop struct {
 	body []int
 }
 
-// findLoops returns the kernel's natural loops. For a jump back to an instruction that dominates it, a loop has all
-// instructions that reach the jump without passing that instruction.
+// findLoops returns the kernel's natural loops. The head of a loop is the target of a jump back from an instruction
+// that the head dominates. The loop has its head, and all instructions that reach such a jump without passing the head.
 func (c code) findLoops() []loop {
 	before := make([][]int, len(c.ops))
 	for i, to := range c.after {

@@ -103,16 +103,10 @@ func countFamily(f tpgen.Family, folder string) ([]count, error) {
 	for i, p := range parts {
 		shares[i] = share{p.Math(), 0, p.Batch}
 	}
-	return layersOf(f, filepath.Join(folder, f.Name+".sass"), shares, func(layer int) ([]int, error) {
-		plan, err := tpgen.PlanOf(f, layer)
-		if err != nil {
-			return nil, err
+	return layersOf(f, filepath.Join(folder, f.Name+".sass"), shares, tpgen.PlanOf, func(p *tpgen.Plan, warps []float64) {
+		for _, w := range p.Warps {
+			warps[w.Number]++
 		}
-		var numbers []int
-		for _, w := range plan.Warps {
-			numbers = append(numbers, w.Number)
-		}
-		return numbers, nil
 	})
 }
 
@@ -129,16 +123,10 @@ func countGradients(f tpgen.Family, folder string) ([]count, error) {
 	for i, p := range parts {
 		shares[i] = share{p.Math(), p.Math() / 30, tpgen.GradBatch}
 	}
-	return layersOf(f, filepath.Join(folder, "grad_"+f.Name+".sass"), shares, func(layer int) ([]int, error) {
-		plan, err := tpgen.GradPlanOf(f, layer)
-		if err != nil {
-			return nil, err
+	return layersOf(f, filepath.Join(folder, "grad_"+f.Name+".sass"), shares, tpgen.GradPlanOf, func(p *tpgen.GradPlan, warps []float64) {
+		for _, w := range p.Warps {
+			warps[w.Number]++
 		}
-		var numbers []int
-		for _, w := range plan.Warps {
-			numbers = append(numbers, w.Number)
-		}
-		return numbers, nil
 	})
 }
 
@@ -155,21 +143,15 @@ func countFeatures(f tpgen.Family, folder string) ([]count, error) {
 	for i, p := range parts {
 		shares[i] = share{p.Math(), 0, p.Batch}
 	}
-	return layersOf(f, filepath.Join(folder, "gradx_"+f.Name+".sass"), shares, func(layer int) ([]int, error) {
-		plan, err := tpgen.XPlanOf(f, layer)
-		if err != nil {
-			return nil, err
+	return layersOf(f, filepath.Join(folder, "gradx_"+f.Name+".sass"), shares, tpgen.XPlanOf, func(p *tpgen.XPlan, warps []float64) {
+		for _, w := range p.Warps {
+			warps[w.Number]++
 		}
-		var numbers []int
-		for _, w := range plan.Warps {
-			numbers = append(numbers, w.Number)
-		}
-		return numbers, nil
 	})
 }
 
-// layersOf counts the instructions of a kernel for each layer; warpsOf returns the part of each warp of a layer.
-func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer int) ([]int, error)) ([]count, error) {
+// layersOf counts the instructions of a kernel for each layer. countWarps adds the number of a plan's warps by part.
+func layersOf[P any](f tpgen.Family, path string, shares []share, planOf func(tpgen.Family, int) (*P, error), countWarps func(p *P, warps []float64)) ([]count, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -185,14 +167,12 @@ func layersOf(f tpgen.Family, path string, shares []share, warpsOf func(layer in
 	}
 	var all []count
 	for layer := range f.Layers {
-		numbers, err := warpsOf(layer)
+		plan, err := planOf(f, layer)
 		if err != nil {
 			return nil, err
 		}
 		warps := make([]float64, len(shares))
-		for _, n := range numbers {
-			warps[n]++
-		}
+		countWarps(plan, warps)
 		one, err := matchParts(shares, found, warps)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -28,20 +29,18 @@ type kind struct {
 
 var kinds = [...]kind{{"is-what", 0.02}, {"pointer", 0.02}, {"speaking", 0.02}, {"one-word", 0.20}, {"prepositional", 0.01}}
 
-// commentKinds is the number of kinds that count comment blocks; they come first, and the others count functions.
+// The first commentKinds kinds count comment blocks, the kinds after them functions.
 const commentKinds = 3
 
 type counts [len(kinds)]int
 
-// room has the number of comment blocks and of functions in a package, and in found the number of its problems of each
-// kind.
+// room holds the numbers of comment blocks and functions of a package, and in found those that have each problem.
 type room struct {
 	blocks, functions int
 	found             counts
 }
 
-// allowance returns how many cases of a kind the limits permit in a package: at least one, so that small packages
-// are not at zero.
+// allowance returns how many cases of a kind the limits permit in a package: at least one, however small it is.
 func (r *room) allowance(k int) int {
 	of := r.functions
 	if k < commentKinds {
@@ -84,7 +83,7 @@ func run(root fs.FS, update bool) error {
 // compareLimits lists counts above their limits, and unused exceptions.
 func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 	var out []string
-	for _, folder := range sortedKeys(rooms) {
+	for _, folder := range slices.Sorted(maps.Keys(rooms)) {
 		r := rooms[folder]
 		for k := range kinds {
 			if limit := max(r.allowance(k), known[folder][k]); r.found[k] > limit {
@@ -92,7 +91,7 @@ func compareLimits(rooms map[string]*room, known map[string]counts) []string {
 			}
 		}
 	}
-	for _, folder := range sortedKeys(known) {
+	for _, folder := range slices.Sorted(maps.Keys(known)) {
 		if rooms[folder] == nil {
 			out = append(out, fmt.Sprintf("%s: %s names a folder without Go; remove the line", folder, exceptionsFile))
 		}
@@ -108,7 +107,7 @@ func newExceptions(rooms map[string]*room, known map[string]counts) string {
 		b.WriteString(" " + k.name)
 	}
 	b.WriteByte('\n')
-	for _, folder := range sortedKeys(rooms) {
+	for _, folder := range slices.Sorted(maps.Keys(rooms)) {
 		r := rooms[folder]
 		line, above := folder, false
 		for k := range kinds {
@@ -211,13 +210,4 @@ func (r *room) addFile(text string) {
 		}
 	}
 	end()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -3,7 +3,7 @@ package main
 // word is a discouraged wording, as a regular expression, and the better wording.
 type word struct{ pattern, better string }
 
-// counted matches the nouns and units before "a" in a rate; over matches the words after it.
+// In a rate such as "3 launches a step", counted matches the noun or unit and "a", and over matches the word after "a".
 const (
 	counted = `(?:%[-+.\d]*[vdsfg]|\b(?:[nuµm]?s|J|W|\d[\d,.]*|once|twice|time|energy|bytes?|flops|copies|reads?|launches|calls?|points?|samples?|` +
 		`values?|probes?|edges?|weights?|atomics?|waits?|syncs?|switches|preemptions|faults|operations|seconds?|joules?|milliseconds|microseconds|` +

@@ -16,7 +16,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
@@ -56,13 +55,7 @@ func serve(f *gridsim.Forward, request, path string) (string, error) {
 		}
 		return "done", peerturns.Write(path, v)
 	}
-	n, err := peerturns.Steps(request)
-	if err != nil {
-		return "", err
-	}
-	began := time.Now()
-	err = f.Run(n)
-	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), err
+	return peerturns.TimeSteps(request, f.Run)
 }
 
 // openLaw reads INPUT and opens the law with the knobs.

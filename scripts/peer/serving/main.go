@@ -18,9 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	peerturns "github.com/gpuprof/gpuprof/scripts/peer/turns"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -67,20 +65,17 @@ func (p *peer) serve(request, path string) (string, error) {
 		}
 		return "done", peerturns.Write(path, v)
 	}
-	n, err := peerturns.Steps(request)
-	if err != nil {
-		return "", err
-	}
-	began := time.Now()
-	for range n {
-		if err := p.net.EnqueueAll(p.stream, 0, p.opt.MaxBatch); err != nil {
-			return "", err
+	return peerturns.TimeSteps(request, func(n int) error {
+		for range n {
+			if err := p.net.EnqueueAll(p.stream, 0, p.opt.MaxBatch); err != nil {
+				return err
+			}
+			if err := p.stream.Sync(); err != nil {
+				return err
+			}
 		}
-		if err := p.stream.Sync(); err != nil {
-			return "", err
-		}
-	}
-	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), nil
+		return nil
+	})
 }
 
 func open(dev device.Device, path string, knobs []string) (*peer, error) {

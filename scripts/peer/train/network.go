@@ -42,7 +42,7 @@ type network struct {
 	src, dst    []int32
 }
 
-// neighbours is the number by whose root sums over neighbours are divided, equal to the workload e3nn's.
+// Sums over neighbours are divided by the root of neighbours, as in the workload e3nn.
 const neighbours = 20
 
 // Upper limits for INPUT, so that no size overflows.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -112,19 +113,17 @@ func (t *trainer) bindOps(dev device.Device) {
 	t.addOp(n.readout.BindWeightGrad(dev, drho, out, grad(4), atoms))
 }
 
-func (t *trainer) enqueueStep() error {
-	for _, all := range [][]*op.Bound{t.ops, t.end} {
-		for _, b := range all {
-			if err := b.Enqueue(t.stream); err != nil {
-				return err
-			}
+func (t *trainer) enqueueOps(ops []*op.Bound) error {
+	for _, b := range ops {
+		if err := b.Enqueue(t.stream); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 func (t *trainer) run() error {
-	if err := t.enqueueStep(); err != nil {
+	if err := t.enqueueOps(slices.Concat(t.ops, t.end)); err != nil {
 		return err
 	}
 	return t.stream.Sync()
@@ -142,19 +141,15 @@ func (t *trainer) runFirst() (all [][]float32, err error) {
 			all = append(all, t.n.changeLayout(name, v, func(dst, src []float32) { op.FromLayout(t.layout, t.n.in, dst, src) }))
 		}
 	}
-	for _, b := range t.ops {
-		if err := b.Enqueue(t.stream); err != nil {
-			return nil, err
-		}
+	if err := t.enqueueOps(t.ops); err != nil {
+		return nil, err
 	}
 	read("loss", t.loss, 1)
 	for i, p := range t.step.Params() {
 		read(p.Name, t.step.Grad(i), len(p.Values))
 	}
-	for _, b := range t.end {
-		if err == nil {
-			err = b.Enqueue(t.stream)
-		}
+	if err == nil {
+		err = t.enqueueOps(t.end)
 	}
 	for _, p := range t.step.Params() {
 		read(p.Name, p.P, len(p.Values))
@@ -163,10 +158,8 @@ func (t *trainer) runFirst() (all [][]float32, err error) {
 }
 
 func (t *trainer) close() (err error) {
-	for _, all := range [][]*op.Bound{t.ops, t.end} {
-		for _, b := range all {
-			err = errors.Join(err, b.Close())
-		}
+	for _, b := range slices.Concat(t.ops, t.end) {
+		err = errors.Join(err, b.Close())
 	}
 	return errors.Join(err, t.mem.Free())
 }

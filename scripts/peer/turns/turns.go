@@ -39,19 +39,30 @@ func Serve[A any](in io.Reader, out io.Writer, answer func(request string) (A, e
 	return nil
 }
 
-// Time answers every request "run N" that it reads from in with the median seconds of N runs. Unless before is nil,
-// it calls before untimed ahead of each run.
+// Time answers every request "run N" that it reads from in with the median seconds of N calls of run. If before is not
+// nil, Time calls it before each run, outside the measured time.
 func Time(in io.Reader, out io.Writer, before, run func() error) error {
 	return Serve(in, out, func(request string) (float64, error) {
-		n, err := Steps(request)
+		n, err := parseSteps(request)
 		if err != nil {
 			return 0, err
 		}
-		return median(n, before, run)
+		return medianTime(n, before, run)
 	})
 }
 
-func median(n int, before, run func() error) (float64, error) {
+// TimeSteps answers a request "run N" with the seconds of run(N).
+func TimeSteps(request string, run func(n int) error) (string, error) {
+	n, err := parseSteps(request)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	err = run(n)
+	return strconv.FormatFloat(time.Since(began).Seconds(), 'g', -1, 64), err
+}
+
+func medianTime(n int, before, run func() error) (float64, error) {
 	if n < 1 {
 		return 0, gpuprof.Errorf(nil, "timing %d steps", n).WithFix("ask for 1 or more")
 	}
@@ -86,8 +97,8 @@ func Write(path string, arrays ...[]float32) error {
 	return errors.Join(err, out.Close())
 }
 
-// Steps parses N of the request "run N".
-func Steps(request string) (int, error) {
+// parseSteps parses N of the request "run N".
+func parseSteps(request string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(request, "run "))
 	if err != nil {
 		return 0, fmt.Errorf("reading request %q: %w", request, err)

@@ -82,8 +82,8 @@ func (d *Device) check(r Result, doing string) error {
 	return r.lookUpAdvice().newError(kind, doing+": "+d.drv.describeResult(r))
 }
 
-// retryWithContext checks r, the result of the call do in a timed region, which does not make the context current
-// first. If the thread had no context or another device's, it makes the context current and repeats the call once.
+// retryWithContext checks r, the result of the call do. A call in a timed region does not make the context current
+// first. If the thread had no context, or another device's, retryWithContext sets it and repeats the call once.
 func (d *Device) retryWithContext(r Result, do func() Result, doing string) error {
 	if r == errInvalidContext || r == errInvalidHandle {
 		runtime.LockOSThread() // see enter

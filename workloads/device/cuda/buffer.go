@@ -82,7 +82,8 @@ func (b *Buffer) Free() error {
 	return d.releaseBuffer(b)
 }
 
-// Alloc implements device.Device. Memory counts device memory; host memory may use what the system has left.
+// Alloc implements device.Device. Memory counts and limits device memory only; host memory may take all that the
+// system has left.
 func (d *Device) Alloc(bytes int, p device.Place) (device.Buffer, error) {
 	if err := d.enter("allocating"); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ const (
 	launchRow      = 200
 )
 
-// Ceilings implements device.Device. A rate is the best of four runs per call, timed by events, and of all calls. Data
-// are random. Nothing is counted.
+// Ceilings implements device.Device. A rate is the best of four runs per call, timed by events, and of all calls.
+// Data are random. Meter counts none of this work.
 //
 // Memory rates use regions of sixteen times the last-level cache, at most 1 GiB: copies by the driver or a kernel,
 // whichever is faster, reads and writes by a kernel. They stay unmeasured if less than four times the cache is free.

@@ -115,7 +115,7 @@ func writableFolder(folder string) bool {
 }
 
 // LoadTime returns how many modules the driver has loaded on this device, for how many of them gpuprof carried machine
-// code, and how long all loads took. The driver compiled the others from PTX, or read them from its cache.
+// code, and how long all loads took. The driver compiled the other modules from PTX or read them from its cache.
 func (d *Device) LoadTime() (modules, carried int, took time.Duration) {
 	return len(d.modules), d.carried, d.loading
 }

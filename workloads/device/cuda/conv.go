@@ -96,22 +96,15 @@ func (d *Device) needConv() error {
 		return nil
 	}
 	c := &dnnConv{plans: map[convShape]*convPlan{}}
-	for name, to := range map[string]any{
-		"cudnnCreateFilterDescriptor": &c.createFilter, "cudnnDestroyFilterDescriptor": &c.destroyFilter,
-		"cudnnCreateConvolutionDescriptor": &c.createConv, "cudnnDestroyConvolutionDescriptor": &c.destroyConv,
-		"cudnnSetTensor4dDescriptor": &c.setTensor, "cudnnSetFilter4dDescriptor": &c.setFilter,
-		"cudnnSetConvolution2dDescriptor": &c.setConv, "cudnnSetConvolutionMathType": &c.setMath,
-		"cudnnGetConvolutionForwardAlgorithm_v7":  &c.algorithms,
-		"cudnnGetConvolutionForwardWorkspaceSize": &c.workspace,
-	} {
-		addr := dynlib.Symbol(n.lib, name)
-		if addr == 0 {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function %s", n.path, name).WithFix("install cuDNN 8 or 9 whole")
-		}
-		dynlib.Bind(to, addr)
-	}
-	if c.forward = dynlib.Symbol(n.lib, "cudnnConvolutionForward"); c.forward == 0 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function cudnnConvolutionForward", n.path).WithFix("install cuDNN 8 or 9 whole")
+	if err := n.bindMore([]symbol{
+		{"cudnnCreateFilterDescriptor", &c.createFilter, false}, {"cudnnDestroyFilterDescriptor", &c.destroyFilter, false},
+		{"cudnnCreateConvolutionDescriptor", &c.createConv, false}, {"cudnnDestroyConvolutionDescriptor", &c.destroyConv, false},
+		{"cudnnSetTensor4dDescriptor", &c.setTensor, false}, {"cudnnSetFilter4dDescriptor", &c.setFilter, false},
+		{"cudnnSetConvolution2dDescriptor", &c.setConv, false}, {"cudnnSetConvolutionMathType", &c.setMath, false},
+		{"cudnnGetConvolutionForwardAlgorithm_v7", &c.algorithms, false},
+		{"cudnnGetConvolutionForwardWorkspaceSize", &c.workspace, false}, {"cudnnConvolutionForward", &c.forward, false},
+	}); err != nil {
+		return err
 	}
 	n.conv = c
 	d.closers = append(d.closers, n.closeConv)
@@ -230,30 +223,26 @@ func (n *dnn) streamWorkspace(s streamHandle, bytes uintptr) (devicePtr, error) 
 
 // enqueue computes n images. It skips an algorithm that cuDNN listed but refuses at the first use.
 func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
-	d := c.n.dev
-	runtime.LockOSThread() // see Device.enter
-	defer runtime.UnlockOSThread()
-	if r := d.drv.CtxSet(d.ctx); r != success { // cuDNN works in the thread's context
-		return r
-	}
+	return c.n.dev.callVendor(func() error { return c.convolve(s, n, a) })
+}
+
+func (c *convolution) convolve(s streamHandle, n int, a *device.Args) error {
 	p, err := c.findPlan(c.shapeOf(n, a))
 	if err == nil {
 		err = c.checkSizes(n, a)
 	}
 	if err != nil {
-		d.libFault = err
-		return errLibrary
+		return err
 	}
 	c.args[0], c.args[1] = c.n.h, uintptr(s)
 	if code := int32(uint32(dynlib.Call(c.n.setStream, c.args[:2]))); code != 0 {
-		d.libFault = c.n.statusError("cudnnSetStream", code)
-		return errLibrary
+		return c.n.statusError("cudnnSetStream", code)
 	}
 	for {
 		code, err := c.callForward(p, s, a)
 		if err == nil && code == 0 {
 			p.ran = true
-			return success
+			return nil
 		}
 		if err == nil && !p.ran && len(p.usable) > 1 && dnnNumber(code)/dnnKind*dnnKind == dnnNotSupported {
 			p.usable = p.usable[1:]
@@ -264,8 +253,7 @@ func (c *convolution) enqueue(s streamHandle, n int, a *device.Args) Result {
 		if err == nil {
 			err = c.n.statusError(fmt.Sprintf("%s: cudnnConvolutionForward by %s", c.shape, convAlgorithm(p.usable[0].algo)), code)
 		}
-		d.libFault = err
-		return errLibrary
+		return err
 	}
 }
 

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
@@ -59,14 +60,7 @@ func (d *Device) copyOverlapping(h streamHandle, dst, src devicePtr, n uintptr) 
 	return r
 }
 
-func firstFailure(results ...Result) Result {
-	for _, r := range results {
-		if r != success {
-			return r
-		}
-	}
-	return success
-}
+func firstFailure(results ...Result) Result { return cmp.Or(results...) } // success is 0
 
 func (s *Stream) checkCopy(dst device.Buffer, dstOff int, src device.Buffer, srcOff, n int) (to, from *Buffer, err error) {
 	if s.closed || s.dev.lost != nil {

@@ -104,11 +104,9 @@ func (b *blas) startLibrary(lib uintptr, path string) error {
 		{"cublasSetWorkspace_v2", &b.setWorkspace, false},
 		{"cublasGetVersion_v2", &b.version, false},
 		{"cublasGetStatusName", &b.statusName, true},
+		{"cublasGemmEx", &b.gemmEx, false},
 	}); err != nil {
 		return err
-	}
-	if b.gemmEx = dynlib.Symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
-		return fmt.Errorf("%s has no function cublasGemmEx", path)
 	}
 	h, err := b.handleFor(b.dev.own)
 	if err != nil {
@@ -167,8 +165,8 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	return h, nil
 }
 
-// shareWorkspace makes products on the device's own stream use the workspace of stream s, until it is called with the
-// own stream. A graph is captured on the own stream but runs on s, so it needs only the workspace of s.
+// shareWorkspace makes products on the device's own stream use the workspace of stream s. A graph is captured on the
+// own stream but runs on s, so it needs only the workspace of s. shareWorkspace of the own stream undoes this.
 func (b *blas) shareWorkspace(s streamHandle) error {
 	own, err := b.handleFor(b.dev.own)
 	if err != nil {
@@ -255,20 +253,17 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 // enqueue computes n rows. It computes the transpose, out' = b' a', because to cuBLAS, which is column-major, a
 // row-major matrix is its transpose.
 func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
-	runtime.LockOSThread() // see Device.enter
-	defer runtime.UnlockOSThread()
-	if r := g.b.dev.drv.CtxSet(g.b.dev.ctx); r != success { // cuBLAS works in the thread's context
-		return r
-	}
+	return g.b.dev.callVendor(func() error { return g.multiply(s, n, a) })
+}
+
+func (g *gemm) multiply(s streamHandle, n int, a *device.Args) error {
 	h, err := g.b.handleFor(s)
 	if err != nil {
-		g.b.dev.libFault = err
-		return errLibrary
+		return err
 	}
 	inner, width := a.Int(3), a.Int(4)
 	if err := g.checkSizes(n, inner, width, a); err != nil {
-		g.b.dev.libFault = err
-		return errLibrary
+		return err
 	}
 	g.factors[0], g.factors[1] = a.F32(5), 0
 	*g.args = [...]uintptr{h, 0, 0, uintptr(width), uintptr(n), uintptr(inner),
@@ -278,10 +273,9 @@ func (g *gemm) enqueue(s streamHandle, n int, a *device.Args) Result {
 	status := dynlib.Call(g.b.gemmEx, g.args[:])
 	runtime.KeepAlive(g.factors)
 	if int32(uint32(status)) != 0 {
-		g.b.dev.libFault = g.b.statusError(g.name, int32(uint32(status)))
-		return errLibrary
+		return g.b.statusError(g.name, int32(uint32(status)))
 	}
-	return success
+	return nil
 }
 
 // checkSizes returns an error if a buffer is smaller than its matrix: the library would silently exceed it.

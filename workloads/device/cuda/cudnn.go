@@ -91,26 +91,20 @@ func (d *Device) needDNN() error {
 }
 
 func (n *dnn) startLibrary(lib uintptr, path string) error {
-	for name, to := range map[string]any{
-		"cudnnGetVersion": &n.version, "cudnnCreate": &n.create, "cudnnDestroy": &n.destroy, "cudnnGetErrorString": &n.errorString,
-		"cudnnCreateTensorDescriptor": &n.createTensor, "cudnnDestroyTensorDescriptor": &n.destroyTensor,
-		"cudnnCreateDropoutDescriptor": &n.createDropout, "cudnnDestroyDropoutDescriptor": &n.destroyDropout,
-		"cudnnCreateRNNDescriptor": &n.createRNN, "cudnnDestroyRNNDescriptor": &n.destroyRNN,
-		"cudnnCreateRNNDataDescriptor": &n.createData, "cudnnDestroyRNNDataDescriptor": &n.destroyData,
-		"cudnnSetTensorNdDescriptor": &n.setTensor, "cudnnGetTensorNdDescriptor": &n.getTensor,
-		"cudnnSetDropoutDescriptor": &n.setDropout, "cudnnSetRNNDescriptor_v8": &n.setRNN,
-		"cudnnSetRNNDataDescriptor": &n.setData, "cudnnGetRNNWeightSpaceSize": &n.weightSize,
-		"cudnnGetRNNTempSpaceSizes": &n.tempSizes, "cudnnGetRNNWeightParams": &n.weights,
-	} {
-		addr := dynlib.Symbol(lib, name)
-		if addr == 0 {
-			return fmt.Errorf("%s has no function %s and is older than cuDNN 8", path, name)
-		}
-		dynlib.Bind(to, addr)
-	}
-	n.setStream, n.forward = dynlib.Symbol(lib, "cudnnSetStream"), dynlib.Symbol(lib, "cudnnRNNForward")
-	if n.setStream == 0 || n.forward == 0 {
-		return fmt.Errorf("%s has no function cudnnRNNForward and is older than cuDNN 8", path)
+	if err := bindSymbols(lib, path, []symbol{
+		{"cudnnGetVersion", &n.version, false}, {"cudnnCreate", &n.create, false}, {"cudnnDestroy", &n.destroy, false},
+		{"cudnnGetErrorString", &n.errorString, false},
+		{"cudnnCreateTensorDescriptor", &n.createTensor, false}, {"cudnnDestroyTensorDescriptor", &n.destroyTensor, false},
+		{"cudnnCreateDropoutDescriptor", &n.createDropout, false}, {"cudnnDestroyDropoutDescriptor", &n.destroyDropout, false},
+		{"cudnnCreateRNNDescriptor", &n.createRNN, false}, {"cudnnDestroyRNNDescriptor", &n.destroyRNN, false},
+		{"cudnnCreateRNNDataDescriptor", &n.createData, false}, {"cudnnDestroyRNNDataDescriptor", &n.destroyData, false},
+		{"cudnnSetTensorNdDescriptor", &n.setTensor, false}, {"cudnnGetTensorNdDescriptor", &n.getTensor, false},
+		{"cudnnSetDropoutDescriptor", &n.setDropout, false}, {"cudnnSetRNNDescriptor_v8", &n.setRNN, false},
+		{"cudnnSetRNNDataDescriptor", &n.setData, false}, {"cudnnGetRNNWeightSpaceSize", &n.weightSize, false},
+		{"cudnnGetRNNTempSpaceSizes", &n.tempSizes, false}, {"cudnnGetRNNWeightParams", &n.weights, false},
+		{"cudnnSetStream", &n.setStream, false}, {"cudnnRNNForward", &n.forward, false},
+	}); err != nil {
+		return fmt.Errorf("%w and is older than cuDNN 8", err)
 	}
 	if status := n.create(&n.h); status != 0 {
 		why := advice{cause: dnnAdvice(status).cause} // useVendor appends the fix
@@ -128,6 +122,14 @@ func (n *dnn) startLibrary(lib uintptr, path string) error {
 		}
 		return errors.Join(append(errs, n.check("destroying a handle", n.destroy(n.h)))...)
 	})
+	return nil
+}
+
+// bindMore binds functions that only some workloads call.
+func (n *dnn) bindMore(list []symbol) error {
+	if err := bindSymbols(n.lib, n.path, list); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%w", err).WithFix("install cuDNN 8 or 9 whole")
+	}
 	return nil
 }
 

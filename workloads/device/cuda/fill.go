@@ -9,7 +9,7 @@ import (
 )
 
 // fillDriver resolves every function of the table. Functions that are hot, or whose parameters in C differ from the
-// table's, have hand-written bindings; the others are bound by the type of their field.
+// table's, have hand-written bindings. All further functions are bound by the type of their field.
 func fillDriver(d *driver, lib uintptr) error {
 	v := reflect.ValueOf(d).Elem()
 	calls := new(caller)
@@ -142,8 +142,7 @@ func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	return true
 }
 
-// setReshaped binds the function of a field if it has more parameters in C than in the table, and reports whether it
-// has.
+// setReshaped binds a function that has more parameters in C than in the table, and reports whether name is one.
 func setReshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":

@@ -315,12 +315,11 @@ func (l *layer) checkAlive() error {
 }
 
 func (l *layer) enqueue(s streamHandle) Result {
+	return l.dev.callVendor(func() error { return l.runForward(s) })
+}
+
+func (l *layer) runForward(s streamHandle) error {
 	n := l.n
-	runtime.LockOSThread() // see Device.enter
-	defer runtime.UnlockOSThread()
-	if r := l.dev.drv.CtxSet(l.dev.ctx); r != success { // cuDNN works in the thread's context
-		return r
-	}
 	l.args[0], l.args[1] = n.h, uintptr(s)
 	call := "cudnnSetStream"
 	status := dynlib.Call(n.setStream, l.args[:2])
@@ -332,10 +331,9 @@ func (l *layer) enqueue(s streamHandle) Result {
 		status = dynlib.Call(n.forward, l.args[:])
 	}
 	if code := int32(uint32(status)); code != 0 {
-		l.dev.libFault = n.statusError(call, code)
-		return errLibrary
+		return n.statusError(call, code)
 	}
-	return success
+	return nil
 }
 
 // Enqueue implements device.Op.

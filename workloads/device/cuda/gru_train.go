@@ -54,10 +54,8 @@ func (d *Device) needTraining() error {
 		return nil
 	}
 	t := &dnnTraining{plans: map[device.GRUSpec]*gruPlan{}}
-	for name, to := range map[string]*uintptr{"cudnnRNNBackwardData_v8": &t.backward, "cudnnRNNBackwardWeights_v8": &t.gradients} {
-		if *to = dynlib.Symbol(n.lib, name); *to == 0 {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function %s", n.path, name).WithFix("install cuDNN 8 or 9 whole")
-		}
+	if err := n.bindMore([]symbol{{"cudnnRNNBackwardData_v8", &t.backward, false}, {"cudnnRNNBackwardWeights_v8", &t.gradients, false}}); err != nil {
+		return err
 	}
 	n.training = t
 	d.closers = append(d.closers, func() error {
@@ -129,7 +127,7 @@ func (d *Device) newGRURoutine(k *device.Kernel) (libRoutine, error) {
 
 func (g *gruRoutine) libraryName() string { return "cudnn " + g.n.dev.libraries["cudnn"] }
 
-// findPlan checks the buffers of a launch and returns the plan for the sizes among its arguments.
+// findPlan checks the buffers of a launch and returns the plan for the sizes in its arguments.
 func (g *gruRoutine) findPlan(a *device.Args) (*gruPlan, error) {
 	i := g.bufs
 	s := device.GRUSpec{Steps: a.Int(i), Batch: a.Int(i + 1), Input: a.Int(i + 2), Hidden: a.Int(i + 3), Layers: a.Int(i + 4), Precision: g.kind}

@@ -87,7 +87,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 		return nil, err
 	}
 	defer d.leave()
-	if err := checkKernel(k); err != nil {
+	if err := k.Check("CUDA"); err != nil {
 		return nil, err
 	}
 	return d.load(k, k)
@@ -95,12 +95,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 
 // load prepares k. The Kernel method of the result returns the parameter as, the kernel of which k may be a copy.
 func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
-	f := &kernelFunc{dev: d, kernel: as, params: len(k.Sig), mostBlocks: math.MaxInt32}
-	for i := range len(k.Sig) {
-		if k.Sig[i] == 'b' {
-			f.bufs = append(f.bufs, i)
-		}
-	}
+	f := &kernelFunc{dev: d, kernel: as, bufs: k.BufferParams(), params: len(k.Sig), mostBlocks: math.MaxInt32}
 	if k.Lib != "" {
 		lib, err := d.libRoutine(k)
 		switch {
@@ -129,19 +124,6 @@ func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 	}
 	d.funcs = append(d.funcs, f)
 	return f, nil
-}
-
-func checkKernel(k *device.Kernel) error {
-	if k == nil || k.Name == "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on CUDA: it has no name").WithFix("give it one")
-	}
-	if len(k.Sig) > device.MaxArgs {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", device.MaxArgs)
-	}
-	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
-	}
-	return nil
 }
 
 func (d *Device) readSource(k *device.Kernel) (*ptxText, error) {

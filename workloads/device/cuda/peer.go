@@ -21,8 +21,8 @@ type PeerLink struct {
 const peerCheck = 64 << 10
 
 // MeasurePeer copies n bytes from one device's memory to another's and returns the fastest of tries, after one
-// warm-up. It poisons the destination before and checks its ends after. The caller's goroutine opened both devices,
-// which are idle.
+// warm-up. It poisons the destination before and checks both of its ends after. Both devices must be idle, and opened
+// by the calling goroutine.
 func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link PeerLink, err error) {
 	doing := fmt.Sprintf("copying from GPU %d to GPU %d", from.is.Index, to.is.Index)
 	defer func() {

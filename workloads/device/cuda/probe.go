@@ -75,32 +75,35 @@ type Driver struct {
 // see Absent. Path is set if the library loaded, even with an error.
 func FindDriver(o Options) (d Driver, err error) {
 	defer recoverPanic(&err)
-	drv, err := openDriver(o.Library)
-	if err != nil {
-		return Driver{}, err
+	drv, cuda, err := loadDriver(o)
+	if drv != nil {
+		d = Driver{dynlib.LoadedFrom(drv.path), cuda}
 	}
-	d.Path = dynlib.LoadedFrom(drv.path)
+	return d, err
+}
+
+// loadDriver loads the driver's library and queries its version, such as "12.4". With an error the driver is nil if it
+// did not load, and the version empty if it is unknown.
+func loadDriver(o Options) (drv *driver, cuda string, err error) {
+	if drv, err = openDriver(o.Library); err != nil {
+		return nil, "", err
+	}
 	if drv.simulated && !o.AllowSimulated {
-		return d, simulatedError(drv)
+		return drv, "", openError("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
 	}
 	var version int32
 	if r := drv.Version(&version); r != success {
-		return d, initFailure(drv, "reading the driver's version", r)
+		return drv, "", initFailure(drv, "reading the driver's version", r)
 	}
-	d.CUDA = versionText(version)
 	if version < minVersion {
-		return d, tooOld(version)
+		err = tooOld(version)
 	}
-	return d, nil
+	return drv, versionText(version), err
 }
 
 // Absent reports whether an error of Probe, Open or FindDriver means that there is no driver library, as opposed to a
 // library that fails or a build that loads none.
 func Absent(err error) bool { return dynlib.Unable == "" && errors.Is(err, dynlib.ErrAbsent) }
-
-func simulatedError(drv *driver) error {
-	return openError("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
-}
 
 func recoverPanic(err *error) {
 	if r := recover(); r != nil {
@@ -109,19 +112,9 @@ func recoverPanic(err *error) {
 }
 
 func listDevices(o Options) (*driver, []DeviceInfo, error) {
-	drv, err := openDriver(o.Library)
+	drv, cuda, err := loadDriver(o)
 	if err != nil {
 		return nil, nil, err
-	}
-	if drv.simulated && !o.AllowSimulated {
-		return nil, nil, simulatedError(drv)
-	}
-	var version int32
-	if r := drv.Version(&version); r != success {
-		return nil, nil, initFailure(drv, "reading the driver's version", r)
-	}
-	if version < minVersion {
-		return nil, nil, tooOld(version)
 	}
 	if r := drv.Init(0); r != success {
 		return nil, nil, initFailure(drv, "starting the driver", r)
@@ -139,7 +132,7 @@ func listDevices(o Options) (*driver, []DeviceInfo, error) {
 		if r != success {
 			d.Fault = initFailure(drv, fmt.Sprintf("identifying GPU %d", i), r)
 		}
-		d.CUDA, d.Simulated = versionText(version), drv.simulated
+		d.CUDA, d.Simulated = cuda, drv.simulated
 		list = append(list, d)
 	}
 	if !slices.ContainsFunc(list, DeviceInfo.isAnswering) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
@@ -135,7 +136,8 @@ func (s *Stream) argumentFault(fn *kernelFunc, i int, b device.Buffer) error {
 	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 }
 
-// Record implements device.Stream. The GPU stamps the event when it gets there. Recording again is allowed.
+// Record implements device.Stream. The GPU sets the event's time when the stream reaches the record. Recording again
+// is allowed.
 func (s *Stream) Record(ev device.Event) error {
 	e, ok := ev.(*Event)
 	if s.closed || s.dev.lost != nil || !ok || e == nil || e.dev != s.dev {
@@ -227,12 +229,7 @@ func (s *Stream) Close() error {
 	d := s.dev
 	s.closed = true
 	s.rec = nil
-	for i, other := range d.streams {
-		if other == s {
-			d.streams = append(d.streams[:i], d.streams[i+1:]...)
-			break
-		}
-	}
+	d.streams = slices.DeleteFunc(d.streams, func(other *Stream) bool { return other == s })
 	told := d.lostReported
 	runtime.LockOSThread() // see Device.enter
 	defer runtime.UnlockOSThread()

@@ -56,8 +56,8 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
-// symbol names a library's function and points to the variable to bind it to. The variable stays nil if the library
-// lacks an optional function.
+// symbol names a function of a library and points to the variable to bind: a func, or a uintptr for the address. The
+// variable stays nil or 0 if the library lacks an optional function.
 type symbol struct {
 	name     string
 	to       any
@@ -67,14 +67,33 @@ type symbol struct {
 func bindSymbols(lib uintptr, path string, list []symbol) error {
 	for _, f := range list {
 		addr := dynlib.Symbol(lib, f.name)
-		switch {
-		case addr != 0:
+		if addr == 0 {
+			if !f.optional {
+				return fmt.Errorf("%s has no function %s", path, f.name)
+			}
+			continue
+		}
+		if to, ok := f.to.(*uintptr); ok {
+			*to = addr
+		} else {
 			dynlib.Bind(f.to, addr)
-		case !f.optional:
-			return fmt.Errorf("%s has no function %s", path, f.name)
 		}
 	}
 	return nil
+}
+
+// callVendor runs a call of a vendor library in the device's context. It keeps the call's error as libFault.
+func (d *Device) callVendor(call func() error) Result {
+	runtime.LockOSThread() // see enter
+	defer runtime.UnlockOSThread()
+	if r := d.drv.CtxSet(d.ctx); r != success { // the library works in the thread's context
+		return r
+	}
+	if err := call(); err != nil {
+		d.libFault = err
+		return errLibrary
+	}
+	return success
 }
 
 func listFolders(dirs []string) string {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -147,26 +146,13 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	if d.closed {
 		return nil, errClosed("loading a kernel")
 	}
-	if k == nil || k.Name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on host: it has no name").WithFix("give it one")
+	if err := k.Check("host"); err != nil {
+		return nil, err
 	}
 	if k.Host == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: it has no Go implementation", k.Name).WithFix("set Host")
 	}
-	if len(k.Sig) > device.MaxArgs {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", device.MaxArgs)
-	}
-	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
-	}
-	k = slowKernel(k)
-	f := &kernelFunc{dev: d, kernel: k}
-	for i := range len(k.Sig) {
-		if k.Sig[i] == 'b' {
-			f.bufs = append(f.bufs, i)
-		}
-	}
-	return f, nil
+	return &kernelFunc{dev: d, kernel: slowKernel(k), bufs: k.BufferParams()}, nil
 }
 
 // Meter implements device.Device. Failed calls are not counted.

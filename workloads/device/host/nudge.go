@@ -13,8 +13,8 @@ type nudge struct {
 	ended sync.WaitGroup
 }
 
-// nudgers is the number of goroutines of a nudge. So many pushes in a row have an effect before one of the goroutines
-// has run.
+// nudgers is the number of goroutines of a nudge, and so of pushes in a row that have an effect before one of the
+// goroutines runs again.
 const nudgers = 4
 
 func newNudge() *nudge {

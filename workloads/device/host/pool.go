@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// chunksPerThread is the number of chunks of a kernel per thread. More balance uneven items better, but cost more to
-// hand out.
+// chunksPerThread is the number of chunks of a kernel per thread. More chunks balance uneven items better, but cost
+// more to hand out.
 const chunksPerThread = 8
 
 // pool is the device's threads: threads-1 helper goroutines, and the stream that starts a job. Streams share the

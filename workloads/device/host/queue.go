@@ -41,11 +41,11 @@ type item struct {
 	dst, src       *Buffer // copy
 	dstOff, srcOff int
 
-	event *Event // record; its number when captured
-	gen   uint64
+	event *Event // record
+	gen   uint64 // Event.gen of this record
 
-	after    *Stream // wait: until this stream has done
-	afterSeq uint64  // this item
+	after    *Stream // wait: the stream to wait for
+	afterSeq uint64  // wait: the number of its item that must be done
 }
 
 // queue is the ring from the caller to a stream's goroutine: one writer, one reader. Items count from 1.

@@ -2,9 +2,7 @@
 
 package host
 
-import (
-	"github.com/gpuprof/gpuprof/workloads/device"
-)
+import "github.com/gpuprof/gpuprof/workloads/device"
 
 // slowKernel returns the kernel unchanged; see slow.go.
 func slowKernel(k *device.Kernel) *device.Kernel { return k }

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gpuprof/gpuprof"
@@ -200,12 +201,7 @@ func (s *Stream) Close() error {
 	<-s.exited
 	s.closed = true
 	s.rec = nil
-	for i, other := range s.dev.streams {
-		if other == s {
-			s.dev.streams = append(s.dev.streams[:i], s.dev.streams[i+1:]...)
-			break
-		}
-	}
+	s.dev.streams = slices.DeleteFunc(s.dev.streams, func(other *Stream) bool { return other == s })
 	if s.errReported {
 		return nil
 	}

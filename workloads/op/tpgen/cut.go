@@ -67,6 +67,10 @@ type Spec struct {
 	own     bool // the weights are in the order of the product's instructions
 }
 
+func (s *Spec) cutParts() (so3.TensorProduct, []*Part) { return s.TP, s.Parts }
+
+func (p *Part) pathList() []*path { return p.paths }
+
 // Straight reports whether the weights are in the order of the product's instructions.
 func (s *Spec) Straight() bool { return s.own }
 
@@ -152,7 +156,7 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 		groups[i].blocks = append(groups[i].blocks, b)
 		at[b] = groups[i]
 	}
-	// Blocks of natural parity come first; the others may lack the path into scalars.
+	// Blocks of natural parity come first, because blocks of unnatural parity may lack the path into scalars.
 	for _, g := range groups {
 		slices.SortStableFunc(g.blocks, func(a, b int) int { return cmp.Compare(unnaturalParity(tp.In1[a].Ir), unnaturalParity(tp.In1[b].Ir)) })
 		for i, b := range g.blocks {
@@ -305,23 +309,18 @@ func (s *Spec) placeWeights() {
 	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
 }
 
-// placePart assigns columns of a row of weights to a part's paths, from column first on. Paths into scalars come last,
-// and within both groups the paths that some merged block lacks, so that the others have the same columns in every
-// product. It returns the first column of the next part, and the end of the columns that are read so far. That end can
-// be larger: the lanes of a block that lacks a path also read weights for it, from columns of later paths, and do not
-// use them.
+// placePart assigns columns of a row of weights to a part's paths, from column first on. Paths into scalars come
+// last. Within both groups the paths that some merged block lacks come last, so that all other paths have the same
+// columns in every product. It returns the first column of the next part, and the end of the columns read so far.
+// This end can be larger: for a path that a block lacks, the block's lanes read columns of later paths and do not use
+// them.
 func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	width := len(p.paths[0].instructions) * p.Mul
 	order := make([]int, len(p.paths))
 	for i := range order {
 		order[i] = i
 	}
-	lacks := func(i int) int {
-		if slices.Contains(p.paths[i].instructions, -1) {
-			return 1
-		}
-		return 0
-	}
+	lacks := func(i int) int { return asInt(slices.Contains(p.paths[i].instructions, -1)) }
 	// Order by degree, because the order of computation depends on the paths of the part.
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := p.paths[a], p.paths[b]
@@ -346,17 +345,14 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 	return next, read
 }
 
-// unnaturalParity returns 1 if the irrep's parity differs from that of harmonics of the same degree, otherwise 0.
-func unnaturalParity(ir so3.Irrep) int {
-	if (ir.L%2 == 0) == (ir.P == 1) {
-		return 0
-	}
-	return 1
-}
+// unnaturalParity returns 1 if the parity of the irrep differs from the parity of harmonics of its degree, otherwise 0.
+func unnaturalParity(ir so3.Irrep) int { return asInt((ir.L%2 == 0) != (ir.P == 1)) }
 
 // intoScalars returns 1 for a path into scalars, otherwise 0. A model without pseudoscalars lacks such paths.
-func intoScalars(p *path) int {
-	if p.l3 == 0 {
+func intoScalars(p *path) int { return asInt(p.l3 == 0) }
+
+func asInt(b bool) int {
+	if b {
 		return 1
 	}
 	return 0

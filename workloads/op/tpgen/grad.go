@@ -38,6 +38,12 @@ type GradSpec struct {
 	Blocks [][]int
 }
 
+func (s *GradSpec) cutParts() (so3.TensorProduct, []*GradPart) { return s.TP, s.Parts }
+
+func (p *GradPart) pathList() []*path { return p.paths }
+
+func (f Family) cutGrad(tp so3.TensorProduct) (*GradSpec, error) { return CutGrad(tp, f.GradRoom) }
+
 // CutGrad cuts a uvu product with weights and with harmonics of multiplicity 1 into parts. room is Family.GradRoom.
 func CutGrad(tp so3.TensorProduct, room int) (*GradSpec, error) {
 	groups, err := merge(tp)
@@ -141,7 +147,7 @@ func (p *GradPart) productCount() int {
 	n := 0
 	for _, q := range p.paths {
 		if q.isScalar() {
-			n += 2*q.d2() + 3 - isOne(q.slots[0].terms[0])
+			n += 2*q.d2() + 3 - asInt(q.slots[0].terms[0].C == 1)
 			continue
 		}
 		n += q.cells + q.terms + 2*q.d2()
@@ -150,19 +156,12 @@ func (p *GradPart) productCount() int {
 			for _, t := range s.terms {
 				if !have[t.J] { // the first product of a sum; a constant of 1 saves the multiplication
 					have[t.J] = true
-					n -= isOne(t)
+					n -= asInt(t.C == 1)
 				}
 			}
 		}
 	}
 	return p.Copies * n
-}
-
-func isOne(t Term) int {
-	if t.C == 1 {
-		return 1
-	}
-	return 0
 }
 
 // Rows returns the number of rows of four harmonics that a lane's dy takes in shared memory, rounded up to a power of
@@ -193,7 +192,6 @@ func (p *GradPart) floatCount() int {
 	return n
 }
 
-// codeKey identifies the part's code: parts with equal keys share their code.
 func (p *GradPart) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Merged, p.columns)
 	for _, q := range p.paths {
@@ -231,13 +229,7 @@ type GradPlan struct {
 }
 
 // GradPlanOf returns the plan of layer f.Layers[n].
-func GradPlanOf(f Family, n int) (*GradPlan, error) {
-	specs, err := f.gradSpecs()
-	if err != nil {
-		return nil, err
-	}
-	return gradPlanOf(specs, n), nil
-}
+func GradPlanOf(f Family, n int) (*GradPlan, error) { return planLayer(f, n, f.cutGrad, gradPlanOf) }
 
 func gradPlanOf(specs []*GradSpec, n int) *GradPlan {
 	numbers := Numbers{}
@@ -303,20 +295,4 @@ func (s *GradSpec) partWarps(k, number int) []GradWarp {
 		}
 	}
 	return all
-}
-
-func (f Family) gradSpecs() ([]*GradSpec, error) {
-	var all []*GradSpec
-	for _, l := range f.Layers {
-		tp, err := l.Product()
-		if err != nil {
-			return nil, err
-		}
-		spec, err := CutGrad(tp, f.GradRoom)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, spec)
-	}
-	return all, nil
 }

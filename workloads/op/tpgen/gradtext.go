@@ -7,31 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-const gradPrefix = "tp_grad_"
-
-// GradSource returns the .cu of a family's gradients with respect to weights and harmonics: the code of every part,
-// once if layers share it, then the kernel. It also returns these parts, in the order of their numbers in the kernel.
-func GradSource(f Family) (text string, parts []*GradPart, err error) {
-	specs, err := f.gradSpecs()
-	if err != nil {
-		return "", nil, err
-	}
-	text, parts = gradSource("by workloads/op/tpgen/gen for "+layersOf(f), gradPrefix+f.Name, specs)
-	return text, parts, nil
-}
-
 // gradMadeRoom is the GradRoom of gradients generated at run time; see madeRoom.
 const gradMadeRoom = 80
 
-// MadeGrad is a kernel for dw and dy, generated at run time for a product that no family has.
-type MadeGrad struct {
-	Plan   *GradPlan
-	Kernel string // its name in Source
-	Source string // CUDA C++ that includes tensorproduct_gengrad.cuh
-}
-
 // MakeGrad generates the kernel for dw and dy of a product, as Make does for the product itself.
-func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
+func MakeGrad(tp so3.TensorProduct) (*Made[GradPlan], error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
@@ -39,34 +19,11 @@ func MakeGrad(tp so3.TensorProduct) (*MadeGrad, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []*path
-	for _, p := range spec.Parts {
-		paths = append(paths, p.paths...)
+	made, err := makeKernel[*GradPart](gradient, spec, gradPlanOf)
+	if err != nil {
+		return nil, fmt.Errorf("the gradient of %w", err)
 	}
-	if !coversPaths(tp, paths) {
-		return nil, fmt.Errorf("the gradient of a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
-	}
-	name := gradPrefix + Key(tp)
-	text, _ := gradSource(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*GradSpec{spec})
-	return &MadeGrad{Plan: gradPlanOf([]*GradSpec{spec}, 0), Kernel: name, Source: text}, nil
-}
-
-func gradSource(by, kernel string, specs []*GradSpec) (text string, parts []*GradPart) {
-	var b, cases strings.Builder
-	fmt.Fprintf(&b, "// Generated %s; do not edit.\n", by)
-	fmt.Fprintf(&b, "#include \"tensorproduct_gengrad.cuh\"\n\n")
-	numbers := Numbers{}
-	for _, spec := range specs {
-		for _, p := range spec.Parts {
-			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
-				p.write(&b, n, spec.TP.In2.Dim())
-				fmt.Fprintf(&cases, "  TPD_CASE(%d)\n", n)
-				parts = append(parts, p)
-			}
-		}
-	}
-	fmt.Fprintf(&b, "TPD_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", kernel, strings.TrimRight(cases.String(), "\n"), kernel)
-	return b.String(), parts
+	return made, nil
 }
 
 type gradWriter struct {
@@ -83,13 +40,9 @@ func (p *GradPart) write(b *strings.Builder, number, sh int) {
 	for _, q := range p.paths {
 		fmt.Fprintf(b, " (%d,%d)", q.l2, q.l3)
 	}
-	merged := 0
-	if p.Merged {
-		merged = 1
-	}
 	fmt.Fprintf(b, "\nstruct tpd_part%d {\n", number)
 	w.writeLine("enum { COPIES = %d, D1 = %d, PATHS = %d, SUMS = %d, STEP = %d, MERGED = %d, SH = %d, COLUMNS = %d, STRIDE = %d, ROWS = %d };",
-		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Mul, merged, sh, len(p.harmonics), p.Stride(), p.Rows())
+		p.Copies, 2*p.L1+1, len(p.paths), p.Sums, p.Mul, asInt(p.Merged), sh, len(p.harmonics), p.Stride(), p.Rows())
 	w.writeStage()
 	w.writeRows()
 	w.writeFirst()

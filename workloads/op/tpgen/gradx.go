@@ -8,8 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-const gradXPrefix = "tp_gradx_"
-
 // XPart is one warp's share of the gradient by the features, dx_ui = sum over the edges that leave a node of w_u sum_k
 // M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes as many channels u as the
 // field Copies gives. As in Part, the warp first builds M for a batch of edges; while it adds one edge, it reads dz and
@@ -26,6 +24,10 @@ type XSpec struct {
 	Parts  []*XPart
 	Blocks []int
 }
+
+func (s *XSpec) cutParts() (so3.TensorProduct, []*XPart) { return s.TP, s.Parts }
+
+func (f Family) cutX(tp so3.TensorProduct) (*XSpec, error) { return CutX(tp, f.XRoom) }
 
 // CutX cuts a uvu product with weights and with harmonics of multiplicity 1 into parts. No two blocks of features may
 // agree in degree and multiplicity. room is Family.XRoom. The error names the features that no part can hold.
@@ -89,9 +91,7 @@ func newXPart(tp so3.TensorProduct, g *group, copies, room int) *XPart {
 	return p
 }
 
-func (p *XPart) codeKey() string {
-	return fmt.Sprint(p.Part.codeKey(), p.place)
-}
+func (p *XPart) codeKey() string { return fmt.Sprint(p.Part.codeKey(), p.place) }
 
 // XWarp is a warp of the kernel: the number of its part's code, and its lanes.
 type XWarp struct {
@@ -114,13 +114,7 @@ type XPlan struct {
 }
 
 // XPlanOf returns the plan of layer f.Layers[n].
-func XPlanOf(f Family, n int) (*XPlan, error) {
-	specs, err := f.xSpecs()
-	if err != nil {
-		return nil, err
-	}
-	return xPlanOf(specs, n), nil
-}
+func XPlanOf(f Family, n int) (*XPlan, error) { return planLayer(f, n, f.cutX, xPlanOf) }
 
 func xPlanOf(specs []*XSpec, n int) *XPlan {
 	numbers := Numbers{}
@@ -154,45 +148,11 @@ const xEdges = 2 * (warpLanes + 2)
 
 func (p *XPart) floatCount() int { return xEdges + p.Stride*p.Batch }
 
-func (f Family) xSpecs() ([]*XSpec, error) {
-	var all []*XSpec
-	for _, l := range f.Layers {
-		tp, err := l.Product()
-		if err != nil {
-			return nil, err
-		}
-		spec, err := CutX(tp, f.XRoom)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, spec)
-	}
-	return all, nil
-}
-
-// XSource returns the .cu of a family's dx: the code of every part, once if layers share it, then the kernel. It also
-// returns these parts, in the order of their numbers in the kernel.
-func XSource(f Family) (text string, parts []*XPart, err error) {
-	specs, err := f.xSpecs()
-	if err != nil {
-		return "", nil, err
-	}
-	text, parts = xSource("by workloads/op/tpgen/gen for "+layersOf(f), gradXPrefix+f.Name, specs)
-	return text, parts, nil
-}
-
-// MadeX is a kernel for dx, generated at run time for a product that no family has.
-type MadeX struct {
-	Plan   *XPlan
-	Kernel string // its name in Source
-	Source string // CUDA C++ that includes tensorproduct_gengradx.cuh
-}
-
 // xMadeRoom is the XRoom of kernels generated at run time; see madeRoom.
 const xMadeRoom = 80
 
 // MakeX generates the kernel for dx of a product, as Make does for the product itself.
-func MakeX(tp so3.TensorProduct) (*MadeX, error) {
+func MakeX(tp so3.TensorProduct) (*Made[XPlan], error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
@@ -200,32 +160,12 @@ func MakeX(tp so3.TensorProduct) (*MadeX, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := gradXPrefix + Key(tp)
-	text, _ := xSource(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*XSpec{spec})
-	return &MadeX{Plan: xPlanOf([]*XSpec{spec}, 0), Kernel: name, Source: text}, nil
+	return makeKernel[*XPart](gradientX, spec, xPlanOf)
 }
 
-func xSource(by, kernel string, specs []*XSpec) (text string, parts []*XPart) {
-	var b, cases strings.Builder
-	fmt.Fprintf(&b, "// Generated %s; do not edit.\n", by)
-	fmt.Fprintf(&b, "#include \"tensorproduct_gengradx.cuh\"\n\n")
-	numbers := Numbers{}
-	for _, spec := range specs {
-		for _, p := range spec.Parts {
-			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
-				p.writeX(&b, n, spec.TP.In2.Dim())
-				fmt.Fprintf(&cases, "  TPX_CASE(%d)\n", n)
-				parts = append(parts, p)
-			}
-		}
-	}
-	fmt.Fprintf(&b, "TPX_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", kernel, strings.TrimRight(cases.String(), "\n"), kernel)
-	return b.String(), parts
-}
-
-// writeX writes the part as a C++ type with its constants and the device functions build, ahead (prefetching), first
+// write writes the part as a C++ type with its constants and the device functions build, ahead (prefetching), first
 // and edge.
-func (p *XPart) writeX(b *strings.Builder, number, sh int) {
+func (p *XPart) write(b *strings.Builder, number, sh int) {
 	w := writer{b, &p.Part}
 	fmt.Fprintf(b, "// l1 = %d:", p.L1)
 	for _, q := range p.paths {

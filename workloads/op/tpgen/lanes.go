@@ -1,5 +1,7 @@
 package tpgen
 
+import "github.com/gpuprof/gpuprof/workloads/so3"
+
 // Warp is a warp of the kernel: the number of its part's code in the family's kernel, and its lanes.
 type Warp struct {
 	Number int
@@ -23,12 +25,14 @@ type Plan struct {
 }
 
 // PlanOf returns the plan of layer f.Layers[n].
-func PlanOf(f Family, n int) (*Plan, error) {
-	specs, err := f.cutSpecs()
+func PlanOf(f Family, n int) (*Plan, error) { return planLayer(f, n, f.cutForward, planOf) }
+
+func planLayer[S, L any](f Family, n int, cutLayer func(so3.TensorProduct) (S, error), plan func([]S, int) *L) (*L, error) {
+	specs, err := cutLayers(f, cutLayer)
 	if err != nil {
 		return nil, err
 	}
-	return planOf(specs, n), nil
+	return plan(specs, n), nil
 }
 
 func planOf(specs []*Spec, n int) *Plan {

@@ -4,45 +4,90 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
 // Source returns the .cu of a family: the code of every part, once if layers share it, then the kernel. It also returns
 // these parts, in the order of their numbers in the kernel.
-func Source(f Family) (text string, parts []*Part, err error) {
-	specs, err := f.cutSpecs()
+func Source(f Family) (string, []*Part, error) { return familySource[*Part](f, forward, f.cutForward) }
+
+// GradSource is Source for dw and dy, the family's gradients with respect to weights and harmonics.
+func GradSource(f Family) (string, []*GradPart, error) {
+	return familySource[*GradPart](f, gradient, f.cutGrad)
+}
+
+// XSource is Source for dx, the family's gradient with respect to features.
+func XSource(f Family) (string, []*XPart, error) { return familySource[*XPart](f, gradientX, f.cutX) }
+
+// dialect has the names that differ between the three kinds of kernels: of the header tensorproduct_HEADER.cuh, of its
+// macros, and of the kernels.
+type dialect struct{ header, macro, prefix string }
+
+var (
+	forward   = dialect{"gen", "TPG", "tp_csr_"}
+	gradient  = dialect{"gengrad", "TPD", "tp_grad_"}
+	gradientX = dialect{"gengradx", "TPX", "tp_gradx_"}
+)
+
+// coded is the constraint for *Part, *GradPart and *XPart.
+type coded interface {
+	codeKey() string // parts with equal keys share their code
+	write(b *strings.Builder, number, sh int)
+	pathList() []*path
+}
+
+// cut is the constraint for *Spec, *GradSpec and *XSpec, products cut into parts.
+type cut[P coded] interface {
+	cutParts() (so3.TensorProduct, []P)
+}
+
+func familySource[P coded, S cut[P]](f Family, d dialect, cutLayer func(so3.TensorProduct) (S, error)) (string, []P, error) {
+	specs, err := cutLayers(f, cutLayer)
 	if err != nil {
 		return "", nil, err
 	}
-	text, parts = source("by workloads/op/tpgen/gen for "+layersOf(f), kernelPrefix+f.Name, specs)
+	var layers []string
+	for _, l := range f.Layers {
+		layers = append(layers, fmt.Sprintf("%s: %s x l <= %d -> %s", l.Preset, l.In, l.LMax, l.Target))
+	}
+	text, parts := writeSource[P](d, "by workloads/op/tpgen/gen for "+strings.Join(layers, "; "), d.prefix+f.Name, specs)
 	return text, parts, nil
 }
 
-const kernelPrefix = "tp_csr_"
-
-func source(by, kernel string, specs []*Spec) (text string, parts []*Part) {
+func writeSource[P coded, S cut[P]](d dialect, by, kernel string, specs []S) (text string, parts []P) {
 	var b, cases strings.Builder
-	fmt.Fprintf(&b, "// Generated %s; do not edit.\n", by)
-	fmt.Fprintf(&b, "#include \"tensorproduct_gen.cuh\"\n\n")
+	fmt.Fprintf(&b, "// Generated %s; do not edit.\n#include \"tensorproduct_%s.cuh\"\n\n", by, d.header)
 	numbers := Numbers{}
 	for _, spec := range specs {
-		for _, p := range spec.Parts {
+		tp, all := spec.cutParts()
+		for _, p := range all {
 			if n, fresh := numbers.numberOf(p.codeKey()); fresh {
-				p.write(&b, n, spec.TP.In2.Dim())
-				fmt.Fprintf(&cases, "  TPG_CASE(%d)\n", n)
+				p.write(&b, n, tp.In2.Dim())
+				fmt.Fprintf(&cases, "  %s_CASE(%d)\n", d.macro, n)
 				parts = append(parts, p)
 			}
 		}
 	}
-	fmt.Fprintf(&b, "TPG_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", kernel, strings.TrimRight(cases.String(), "\n"), kernel)
+	fmt.Fprintf(&b, "%s_KERNEL(%s,\n%s)\nGPUPROF_KERNEL(%s)\n", d.macro, kernel, strings.TrimRight(cases.String(), "\n"), kernel)
 	return b.String(), parts
 }
 
-func layersOf(f Family) string {
-	var all []string
-	for _, l := range f.Layers {
-		all = append(all, fmt.Sprintf("%s: %s x l <= %d -> %s", l.Preset, l.In, l.LMax, l.Target))
+// Made is a kernel generated at run time for a product that no family has. P is Plan, GradPlan or XPlan.
+type Made[P any] struct {
+	Plan   *P
+	Kernel string // its name in Source
+	Source string // CUDA C++ that includes a header tensorproduct_….cuh
+}
+
+func makeKernel[P coded, S cut[P], L any](d dialect, spec S, plan func([]S, int) *L) (*Made[L], error) {
+	tp, parts := spec.cutParts()
+	if !coversPaths(tp, parts) {
+		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
 	}
-	return strings.Join(all, "; ")
+	name := d.prefix + Key(tp)
+	text, _ := writeSource[P](d, fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []S{spec})
+	return &Made[L]{Plan: plan([]S{spec}, 0), Kernel: name, Source: text}, nil
 }
 
 // Numbers gives the parts of a kernel numbers, the same to parts with the same code.
@@ -57,7 +102,6 @@ func (n Numbers) numberOf(identity string) (number int, fresh bool) {
 	return number, !known
 }
 
-// codeKey identifies the part's code: parts with equal keys share their code.
 func (p *Part) codeKey() string {
 	s := fmt.Sprint(p.L1, p.Copies, p.Mul, p.Stride, p.Batch, p.Ahead, p.PairedOut, p.hold, p.columns)
 	for _, q := range p.paths {

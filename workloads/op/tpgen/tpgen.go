@@ -84,14 +84,18 @@ func Families() []Family {
 	}
 }
 
-func (f Family) cutSpecs() ([]*Spec, error) {
-	var all []*Spec
+func (f Family) cutForward(tp so3.TensorProduct) (*Spec, error) {
+	return cutProduct(tp, rules{room: f.Room, hold: f.Hold})
+}
+
+func cutLayers[S any](f Family, cutLayer func(so3.TensorProduct) (S, error)) ([]S, error) {
+	var all []S
 	for _, l := range f.Layers {
 		tp, err := l.Product()
 		if err != nil {
 			return nil, err
 		}
-		spec, err := cutProduct(tp, rules{room: f.Room, hold: f.Hold})
+		spec, err := cutLayer(tp)
 		if err != nil {
 			return nil, err
 		}
@@ -103,16 +107,9 @@ func (f Family) cutSpecs() ([]*Spec, error) {
 // madeRoom is the Room of products generated at run time, near the largest family's, since `make ptxas` skips them.
 const madeRoom = 60
 
-// Made is a kernel generated at run time for a product that no family has.
-type Made struct {
-	Plan   *Plan
-	Kernel string // its name in Source
-	Source string // CUDA C++ that includes tensorproduct_gen.cuh
-}
-
 // Make generates the kernel of a uvu product with weights and with harmonics of multiplicity 1; the irreps may be any.
 // If no part can hold some path, the error gives the product's irreps.
-func Make(tp so3.TensorProduct) (*Made, error) {
+func Make(tp so3.TensorProduct) (*Made[Plan], error) {
 	if err := checkGenerable(tp); err != nil {
 		return nil, err
 	}
@@ -120,12 +117,7 @@ func Make(tp so3.TensorProduct) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !coversPaths(tp, spec.allPaths()) {
-		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
-	}
-	name := kernelPrefix + Key(tp)
-	text, _ := source(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*Spec{spec})
-	return &Made{Plan: planOf([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
+	return makeKernel[*Part](forward, spec, planOf)
 }
 
 // checkGenerable returns the reason why no kernel can be generated for a product, or nil.
@@ -138,19 +130,14 @@ func checkGenerable(tp so3.TensorProduct) error {
 	return nil
 }
 
-func (s *Spec) allPaths() (all []*path) {
-	for _, p := range s.Parts {
-		all = append(all, p.paths...)
-	}
-	return all
-}
-
-// coversPaths reports whether paths, the paths of all parts, include every path of the product.
-func coversPaths(tp so3.TensorProduct, paths []*path) bool {
+// coversPaths reports whether the parts include every path of the product.
+func coversPaths[P coded](tp so3.TensorProduct, parts []P) bool {
 	found := map[int]bool{}
-	for _, q := range paths {
-		for _, ins := range q.instructions {
-			found[ins] = true
+	for _, p := range parts {
+		for _, q := range p.pathList() {
+			for _, ins := range q.instructions {
+				found[ins] = true
+			}
 		}
 	}
 	for i := range tp.Instructions {

@@ -73,8 +73,8 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 // parameters holds the members of a JSON object by name.
 type parameters map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. If a body has the object twice, the second replaces
-// the first: merged, their members would have no bound.
+// UnmarshalJSON implements json.Unmarshaler. text is valid JSON. If a body repeats the object, the last one counts;
+// merging them would allow any number of members.
 func (p *parameters) UnmarshalJSON(text []byte) error {
 	if text[0] == '{' {
 		for n, rest := 0, text[1:]; ; n++ {

@@ -19,9 +19,9 @@ const (
 	Float32 = "FP32"
 )
 
-// Limits of a request's body in bytes: mostEnvelope is for everything except numbers, mostNumberText for one number in
-// JSON. A number may be a float64 with all digits, on a line of its own, indented by seven levels of four spaces. The
-// brackets of a pixel take part of the allowance of its three colors.
+// Limits of a request's body in bytes: mostEnvelope is for everything except numbers, mostNumberText for one number
+// in JSON. A number may be a float64 with all digits, on a line of its own, indented by seven levels of four spaces.
+// The limit for a pixel's three colors also covers its brackets.
 const (
 	mostEnvelope   = 64 << 10
 	mostNumberText = 64

@@ -18,7 +18,7 @@ type scratch struct {
 	ones, zeros [16]float32
 }
 
-// spare keeps scratch between calls: as many as threads ran at the same time.
+// spare keeps scratch between calls, one for each thread that ran at the same time.
 var spare = make(chan *scratch, 1024)
 
 func takeScratch() *scratch {

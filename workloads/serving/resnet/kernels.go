@@ -16,7 +16,7 @@ var (
 	// Computes out = relu(scale sum + shift + res), with relu and res as the flags select. The kernel gathers the operand
 	// while it multiplies (implicit GEMM).
 	convKernel = newKernel[resnetConvArgs]("resnet_conv", convHost, 1)
-	// Computes the same without tiles: each output has a sum of its own.
+	// Computes the results of convKernel without tiles: each output has a sum of its own.
 	directKernel = newKernel[resnetDirectArgs]("resnet_direct", directHost, 1)
 	// Writes the operand: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
 	im2colKernel = newKernel[resnetIm2colArgs]("resnet_im2col", im2colHost, 1)

@@ -1,6 +1,7 @@
 package resnet
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -79,13 +80,7 @@ func Open(ctx context.Context, d device.Device, s device.Stream, o Options) (*Ne
 	if n.mem.Err == nil {
 		n.planGroups()
 	}
-	err := n.mem.Err
-	if err == nil {
-		err = n.binder.Err
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
+	err := cmp.Or(n.mem.Err, n.binder.Err, ctx.Err())
 	if err != nil {
 		_ = n.mem.Free() // err is the error to report
 		return nil, err
@@ -145,7 +140,7 @@ func (n *Net) planGroups() {
 		for i := range n.slots {
 			p := &planner{n: n, slot: &n.slots[i]}
 			launches(p)
-			g.launches = append(g.launches, p.takeLaunches())
+			g.launches = append(g.launches, p.list)
 		}
 		n.groups = append(n.groups, g)
 	}

@@ -95,6 +95,11 @@ func (o Options) offersCuDNN(info device.Info) bool {
 	return info.Facts["cudnn"] != "" && o.Library != "off"
 }
 
+// precisionFlag returns the precision's number in a kernel's flags.
+func (o Options) precisionFlag() int {
+	return slices.Index(precisionNames[:], o.Precision) * flagPrecision
+}
+
 // isNarrow reports whether the library's convolutions read and write 16-bit values.
 func (o Options) isNarrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
 
@@ -105,9 +110,6 @@ func (o Options) Refuse(info device.Info) error {
 	o = o.resolved(info)
 	if err := o.Shape.Check(); err != nil {
 		return err
-	}
-	refuse := func(fix, format string, args ...any) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 	}
 	for _, v := range []struct {
 		name, value string
@@ -140,9 +142,6 @@ func (o Options) colWords(c conv) int {
 }
 
 func (o Options) refuseLibrary(info device.Info) error {
-	refuse := func(fix, format string, args ...any) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
-	}
 	switch {
 	case o.Impl == CuDNN && info.Kind == "host":
 		return refuse("use impl=auto, implicit, im2col or direct", "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", info.Name)

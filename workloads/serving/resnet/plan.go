@@ -1,8 +1,6 @@
 package resnet
 
 import (
-	"slices"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/device"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -60,12 +58,6 @@ func (p *planner) add(k *device.Kernel, it items, cost rate, args any) *launch {
 	return &p.list[len(p.list)-1]
 }
 
-func (p *planner) takeLaunches() []launch {
-	l := p.list
-	p.list = nil
-	return l
-}
-
 // wordCost returns the cost of one image: flops, and four bytes for each value that is read or written.
 func wordCost(flops, reads, writes int) rate {
 	return rate{image: gpuprof.Cost{Flops: int64(flops), BytesRead: 4 * int64(reads), BytesWritten: 4 * int64(writes)}}
@@ -78,8 +70,8 @@ type epilogue struct {
 	res          device.Buffer
 }
 
-// epilogues returns the epilogue of the convolution's own launch, and that of the norm's. With bn=apart the first is
-// the identity.
+// epilogues returns the epilogues of the convolution's own launch and of the norm's launch. With bn=apart the first
+// is the identity.
 func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
@@ -102,12 +94,6 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	o := p.n.o
 	first, last := p.epilogues(c, w)
 	x, out := p.slot.act[c.src], p.slot.act[c.dst]
-	precision := 0
-	for i, name := range precisionNames {
-		if name == o.Precision {
-			precision = i
-		}
-	}
 	cost := convCost(c, 4)
 	cost.image.BytesWritten += 4 * int64(c.out*c.pixels())
 	if first.flags&flagRes != 0 {
@@ -135,7 +121,7 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	}
 	p.add(kernel, p.n.convItems(c), cost, resnetConvArgs{
 		x: x, w: w.weight, scale: first.scale, shift: first.shift, res: first.res, out: out,
-		batch: batchCount, in: product.in, channels: product.out, k: product.k, stride: product.stride, size: product.size, outSize: product.outSize, flags: first.flags | precision*flagPrecision,
+		batch: batchCount, in: product.in, channels: product.out, k: product.k, stride: product.stride, size: product.size, outSize: product.outSize, flags: first.flags | o.precisionFlag(),
 	})
 }
 
@@ -209,10 +195,9 @@ func (p *planner) addWiden(c conv, e epilogue, y, out device.Buffer) {
 		reads += 4 * int64(n)
 	}
 	cost := rate{fixed: gpuprof.Cost{BytesRead: 8 * int64(c.out)}, image: gpuprof.Cost{Flops: 2 * int64(n), BytesRead: reads, BytesWritten: 4 * int64(n)}}
-	precision := slices.Index(precisionNames[:], p.n.o.Precision)
 	p.add(&widenKernel, items{image: n}, cost, resnetWidenArgs{
 		y: y, scale: e.scale, shift: e.shift, res: e.res, out: out, channels: c.out, pixels: c.pixels(),
-		flags: e.flags | precision*flagPrecision,
+		flags: e.flags | p.n.o.precisionFlag(),
 	})
 }
 
@@ -298,16 +283,13 @@ func (l *launch) enqueue(s device.Stream, batch int) error {
 }
 
 func (l *launch) partsOf(batch int) []gpuprof.Part {
-	n := 1
+	launches, images := 1, batch
 	if l.each {
-		n = batch
+		launches, images = batch, 1
 	}
 	var out []gpuprof.Part
-	for range n {
-		c := l.cost.forBatch(batch)
-		if l.each {
-			c = l.cost.forBatch(1)
-		}
+	for range launches {
+		c := l.cost.forBatch(images)
 		c.Launches = 1
 		out = append(out, gpuprof.Part{Kernel: l.Kernel, Cost: c})
 	}

@@ -55,9 +55,6 @@ const (
 
 // Check returns an error for an impossible shape.
 func (s Shape) Check() error {
-	refuse := func(fix, format string, args ...any) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
-	}
 	for _, v := range []struct {
 		name        string
 		value, most int
@@ -67,15 +64,20 @@ func (s Shape) Check() error {
 		}
 	}
 	if len(s.Blocks) < 1 || len(s.Blocks) > mostStages || slices.Min(s.Blocks) < 1 || slices.Max(s.Blocks) > mostBlocks {
-		return refuse(fmt.Sprintf("use 1 to %d numbers from 1 to %d, such as 2-2-2-2", mostStages, mostBlocks), "setting blocks=%s: a network has blocks in each of its stages", s.blocksText())
+		return refuse(fmt.Sprintf("use 1 to %d numbers from 1 to %d, such as 2-2-2-2", mostStages, mostBlocks), "setting blocks=%s: a network has blocks in each of its stages", s.BlocksText())
 	}
 	if last := s.Width << (len(s.Blocks) - 1); last > 1<<14 {
-		return refuse("use a smaller width or fewer stages", "setting width=%d with blocks=%s: the last stage has %d channels, more than %d", s.Width, s.blocksText(), last, 1<<14)
+		return refuse("use a smaller width or fewer stages", "setting width=%d with blocks=%s: the last stage has %d channels, more than %d", s.Width, s.BlocksText(), last, 1<<14)
 	}
 	return nil
 }
 
-func (s Shape) blocksText() string {
+func refuse(fix, format string, args ...any) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
+}
+
+// BlocksText returns Blocks in the form that ParseBlocks reads.
+func (s Shape) BlocksText() string {
 	var b []string
 	for _, n := range s.Blocks {
 		b = append(b, strconv.Itoa(n))
@@ -154,8 +156,8 @@ func newConv(name string, in, out, k, stride, size, src, dst int) conv {
 	return c
 }
 
-// layers lists the layers of the network. The input of a block is the activation with index x; its intermediate results
-// use the others of 0 to 3.
+// layers lists the layers of the network. The input of a block is the activation with index x; its intermediate
+// results use the other three of the indices 0 to 3.
 func (s Shape) layers() []layer {
 	var out []layer
 	add := func(c conv) { out = append(out, layer{kind: Conv, conv: c}) }

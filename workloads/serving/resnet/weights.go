@@ -10,8 +10,8 @@ import (
 // Weights are a network's parameters: one Layer for each name in Shape.Names.
 type Weights struct{ Layers []Layer }
 
-// Layer holds the parameters of a convolution, which are Weight [out,in,k,k] and the batch norm after it, or those of
-// the linear layer, which has a bias instead of a norm.
+// Layer holds the parameters of a convolution (Weight [out,in,k,k] and the batch norm after it) or of the linear
+// layer (Weight and Bias).
 type Layer struct {
 	Weight                  []float32
 	Scale, Shift, Mean, Var []float32 // of the batch norm, [out]
@@ -161,29 +161,18 @@ func (c conv) columnOrder(nhwc bool) []int {
 func arrangeWeights(w []float32, c conv, form int, nhwc bool) []float32 {
 	order := c.columnOrder(nhwc)
 	depth := len(order)
+	channels, place := c.out, func(o, k int) int { return o*depth + k }
 	switch form {
 	case formPanels:
 		p := panelOf(c.out)
-		out := make([]float32, paddedChannels(c.out)*depth)
-		for o := range c.out {
-			for k, at := range order {
-				out[(o/p*depth+k)*p+o%p] = w[o*depth+at]
-			}
-		}
-		return out
+		channels, place = paddedChannels(c.out), func(o, k int) int { return (o/p*depth+k)*p + o%p }
 	case formColumns:
-		out := make([]float32, c.out*depth)
-		for o := range c.out {
-			for k, at := range order {
-				out[k*c.out+o] = w[o*depth+at]
-			}
-		}
-		return out
+		place = func(o, k int) int { return k*c.out + o }
 	}
-	out := make([]float32, c.out*depth)
+	out := make([]float32, channels*depth)
 	for o := range c.out {
 		for k, at := range order {
-			out[o*depth+k] = w[o*depth+at]
+			out[place(o, k)] = w[o*depth+at]
 		}
 	}
 	return out

@@ -49,7 +49,7 @@ type block struct {
 	start, end                 time.Duration
 	completed, refused, failed int64
 	inTime                     int64
-	looks, seen, most          int64
+	looks, seen, most          int64 // queue length when batches begin: number of readings, sum, maximum
 	latency                    *latency.Histogram
 }
 

@@ -30,9 +30,9 @@ func NewQueue(limit int, rule Overload, books *Account) *Queue {
 	return &Queue{ring: make([]Request, places), limit: limit, rule: rule, books: books}
 }
 
-// Put adds a request to the queue. If the queue is full, it refuses this request or, under RefuseOld, the oldest one:
-// refused is then the refused request, and how is Refused. Under Block a full queue accepts nothing and returns room =
-// false; the sender has to wait.
+// Put adds a request to the queue. If the queue is full, Put refuses this request or, under RefuseOld, the oldest one,
+// and returns the refused request and Refused. Under Block it adds nothing to a full queue and returns room = false; the
+// sender has to wait.
 func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome, room bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

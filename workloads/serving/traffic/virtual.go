@@ -1,6 +1,9 @@
 package traffic
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Source sends requests when they are due.
 type Source interface {
@@ -95,8 +98,4 @@ func (v *Virtual) Finish() (int, error) {
 	return 0, nil
 }
 
-var errVirtual error = virtualFailure{}
-
-type virtualFailure struct{}
-
-func (virtualFailure) Error() string { return "the batch was made to fail" }
+var errVirtual = errors.New("the batch was made to fail")
