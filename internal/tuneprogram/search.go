@@ -211,6 +211,9 @@ func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 
 // prepareSearch probes the program, plans the steps to measure, checks whether losses repeat, and lists the settings.
 func (e *engine) prepareSearch() error {
+	if err := e.checkNames(); err != nil {
+		return err
+	}
 	e.plan = Plan{probeWarm, probeSteps}
 	probe, err := e.runProgram(nil, "probe")
 	if err != nil {
@@ -277,6 +280,33 @@ func (e *engine) offerTries() error {
 				"choosing settings with --only %s: none of that name applies to this program", name).
 				WithFix("its settings are %s", strings.Join(e.tryNames(), ", "))
 		}
+	}
+	return nil
+}
+
+// checkNames refuses a name of --only or --skip that neither the table of settings nor --try has, before the first run.
+func (e *engine) checkNames() error {
+	known := make([]Setting, 0, len(e.Tries))
+	for _, o := range listOffers(&tune.HookReport{}, e.CPUs) {
+		known = append(known, o.Setting)
+	}
+	for _, t := range e.Tries {
+		known = append(known, t.listSettings(func(string) string { return "" })...)
+	}
+	var names []string
+	for _, s := range known {
+		names = append(names, s.Name())
+	}
+	for i, name := range slices.Concat(e.Only, e.Skip) {
+		if slices.ContainsFunc(known, func(s Setting) bool { return isNamed(s, name) }) {
+			continue
+		}
+		flag := "--only"
+		if i >= len(e.Only) {
+			flag = "--skip"
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s %s: there is no such setting%s", flag, name,
+			gpuprof.DidYouMean(name, names)).WithFix("the settings are %s", strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -266,5 +267,31 @@ func TestInterruptAndResume(t *testing.T) {
 	}
 	if second.runs+8 != whole.runs {
 		t.Errorf("%d runs after 8, and %d at once", second.runs, whole.runs)
+	}
+}
+
+// TestUnknownNames: a misspelt name of --only or --skip is an error that lists the settings, before the first run. One
+// that does not apply to this program may be skipped.
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct {
+		only, skip []string
+		fails      string
+	}{
+		{nil, []string{"num_worker"}, `reading --skip num_worker: there is no such setting (did you mean "num_workers=2"?); the settings are gc.collect=removed`},
+		{nil, []string{"num_workers=3"}, "reading --skip num_workers=3: there is no such setting"},
+		{[]string{"nosuch"}, nil, "reading --only nosuch: there is no such setting"},
+		{[]string{"tf32"}, nil, "choosing settings with --only tf32: none of that name applies"},
+		{nil, []string{"tf32", "gc.collect", "num_workers=2", "A=1"}, ""},
+	} {
+		m := &machine{}
+		o := m.searchOptions(1, time.Minute)
+		o.Only, o.Skip, o.Tries = c.only, c.skip, []Try{{Name: "A", Values: []string{"1", "2"}}}
+		_, err := Run(context.Background(), o)
+		switch {
+		case c.fails == "" && err != nil, c.fails != "" && (!errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), c.fails)):
+			t.Errorf("--only %v --skip %v: %v", c.only, c.skip, err)
+		case strings.HasPrefix(c.fails, "reading") && m.runs > 0:
+			t.Errorf("--only %v --skip %v: refused after %d runs", c.only, c.skip, m.runs)
+		}
 	}
 }
