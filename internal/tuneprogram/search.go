@@ -119,7 +119,7 @@ func newEngine(ctx context.Context, o Options) *engine {
 		Confirmations: []tune.Confirmation{}, Effects: []tune.Effect{}, Curves: []tune.Curve{}, Failed: []tune.Failure{}, Claims: []tune.ClaimRow{}, Journal: []tune.Entry{}, Program: e.p,
 	}
 	if o.Resume != nil {
-		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, convertSeconds(o.Resume.SpentS), o.Resume.Started
 		e.found = earlierFindings(o.Resume.Program.Findings)
 	}
 	return e
@@ -170,10 +170,10 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 		if r, err = run(); err != nil {
 			return r, err
 		}
-		r.EndS = e.timeNow().Seconds()
+		r.EndS, r.BudgetS = e.timeNow().Seconds(), e.Budget.Seconds()
 	}
 	e.p.Runs = append(e.p.Runs, r)
-	took := time.Duration(r.Seconds * float64(time.Second))
+	took := convertSeconds(r.Seconds)
 	if before, known := e.times[r.Key]; known { // weigh later runs more: the machine's load changes
 		took = (before + took) / 2
 	}
@@ -197,16 +197,16 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayRun returns the next run of the resumed search if it has the wanted key and plan. A run that a smaller budget
-// stopped is made again.
+// replayRun returns the next recorded run of the resumed search if it has the wanted key and plan. A run that a smaller
+// budget stopped is made again.
 func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 	if len(e.replay) == 0 || e.replay[0].Key != key || e.replay[0].Plan != [2]int{plan.Warm, plan.Steps} {
 		e.replay = nil // the search took another path; the remaining runs belong to the old one
 		return tune.ProgramRun{}, false
 	}
 	r := e.replay[0]
-	e.replay, e.replayed = e.replay[1:], time.Duration(r.EndS*float64(time.Second))
-	return r, r.Stopped != tune.StopBudget || e.Budget.Seconds() <= e.Resume.BudgetS
+	e.replay, e.replayed = e.replay[1:], convertSeconds(r.EndS)
+	return r, r.Stopped != tune.StopBudget || e.Budget.Seconds() <= r.BudgetS
 }
 
 // prepareSearch probes the program, plans the steps to measure, checks whether losses repeat, and lists the settings.

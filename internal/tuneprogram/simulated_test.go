@@ -270,6 +270,51 @@ func TestInterruptAndResume(t *testing.T) {
 	}
 }
 
+// TestResumeKeepsRuns: a search that goes on with the same budget or a smaller one keeps every recorded run, wherever it
+// was interrupted, and makes no run of which the budget has no room. Before, it lost those behind the first decision that
+// another budget changes, and those behind a setting for which there was no time.
+func TestResumeKeepsRuns(t *testing.T) {
+	slow := map[string]float64{"num_workers=2": 0.03, "anomaly_detection=off": 0.3, "gc.collect=removed": 2}
+	skipped := 0
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		budget := time.Duration(40+random.IntN(300)) * time.Second
+		first := &machine{noise: 0.1, slow: 0.2, gains: slow}
+		whole, err := first.search(context.Background(), seed, budget, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(whole.Conclusion.Text, "no time") {
+			skipped++
+		}
+		runs := whole.Program.Runs
+		cut := 3 + random.IntN(len(runs)-2)
+		part := *whole
+		program := *whole.Program
+		program.Runs, part.Program, part.SpentS = runs[:cut], &program, runs[cut-1].EndS
+		earlier := &part
+		for range 2 { // what a smaller budget left is kept by the search after it as well
+			budget = min(budget, time.Duration(1+random.IntN(300))*time.Second)
+			next := &machine{noise: 0.1, slow: 0.2, gains: slow}
+			got, err := next.search(context.Background(), seed, budget, earlier)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := len(got.Program.Runs) - next.runs
+			if kept != len(earlier.Program.Runs) {
+				t.Errorf("seed %d: %d of %d runs kept with %s", seed, kept, len(earlier.Program.Runs), budget)
+			}
+			if got.SpentS > max(budget.Seconds(), earlier.SpentS)+child.Patience.Seconds() {
+				t.Errorf("seed %d: %.0f s spent of %s after %.0f s", seed, got.SpentS, budget, earlier.SpentS)
+			}
+			earlier = got
+		}
+	}
+	if skipped == 0 {
+		t.Error("no search lacked time for a setting")
+	}
+}
+
 // TestUnknownNames: a misspelt name of --only or --skip is an error that lists the settings, before the first run. One
 // that does not apply to this program may be skipped.
 func TestUnknownNames(t *testing.T) {
