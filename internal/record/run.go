@@ -126,7 +126,7 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 
 func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
-	status.usePlain()
+	status.usePlain(true)
 	r.addHook(o, &status)
 	removePartial(o.Dir)
 	explainHook(o, r)
