@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -229,12 +230,9 @@ func (p *Program) soundRuns() bool {
 
 // CommandText formats the command for a shell.
 func (p *Program) CommandText() string {
-	text := ""
-	for i, word := range p.Command {
-		if i > 0 {
-			text += " "
-		}
-		text += gpuprof.ShellWord(word)
+	var words []string
+	for _, word := range p.Command {
+		words = append(words, gpuprof.ShellWord(word))
 	}
-	return text
+	return strings.Join(words, " ")
 }

@@ -162,10 +162,7 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	}
 	r, ok := e.replayRun(key, plan)
 	if !ok {
-		if e.Progress != nil {
-			spent := e.timeSpent()
-			e.Progress(Progress{Phase: phase, Note: key, Spent: spent, Left: e.Budget - spent})
-		}
+		e.showProgress(phase, key)
 		var err error
 		if r, err = run(); err != nil {
 			return r, err
@@ -184,6 +181,13 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	}
 	e.out.Status, e.out.Reason = gpuprof.Partial, "the search is under way"
 	return r, e.Save(e.out)
+}
+
+func (e *engine) showProgress(phase, note string) {
+	if e.Progress != nil {
+		spent := e.timeSpent()
+		e.Progress(Progress{Phase: phase, Note: note, Spent: spent, Left: e.Budget - spent})
+	}
 }
 
 // perSample scales the cost of a run with another batch size to the samples of the program's original batch.
@@ -382,8 +386,8 @@ func (e *engine) setDefault() {
 // errStarved means that the budget is too short for a part of the search.
 var errStarved = errors.New("the budget is too short")
 
-// reportProgress adds a failed run to the document.
-func (e *engine) reportProgress(s Set, failed string) {
+// addFailure adds a failed run to the document.
+func (e *engine) addFailure(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }
 

@@ -135,7 +135,7 @@ func recommended(r *tune.Result) string {
 	if r.Recommended == nil {
 		return ""
 	}
-	return settingWords(r.Recommended.Knobs)
+	return tune.DescribeSettings(r.Recommended.Knobs)
 }
 
 // TestNothingToFind: where no setting has an effect, none is recommended. A wrong confirmation has a chance of about 5 %
