@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -40,7 +39,7 @@ func explainCUDA(o *Options, r *Result) {
 
 // explainNotLoaded warns that no process reported to the recorder's status file, with the probable reason.
 func explainNotLoaded(o *Options, r *Result) {
-	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, but not even a line fitted into its file
+	if hasFile(o.Dir, cudaStatus) { // loaded, but not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
 		for _, path := range recordings(o.Dir) {
 			_ = os.Remove(path) // the file holds no event

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,16 +175,7 @@ func findRenamed(dir, file string) string {
 
 // rankOf returns the rank that the head of a recording names, or "".
 func rankOf(path string) string {
-	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, headBytes))
-	if err != nil {
-		return ""
-	}
-	_, after, _ := strings.Cut(string(text), "\nrank=")
+	_, after, _ := strings.Cut(string(headOf(path)), "\nrank=")
 	n := 0
 	if rank, _, ok := strings.Cut(after, "\n"); ok {
 		if _, err := fmt.Sscanf(rank, "%d", &n); err == nil && n >= 0 && rank == fmt.Sprint(n) {

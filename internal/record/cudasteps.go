@@ -39,15 +39,20 @@ func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	if err != nil || !x.Stepped() {
 		return s
 	}
+	s.steps, s.period = len(x.Steps), time.Duration(medianStep(x))
+	last := x.Steps[len(x.Steps)-1].Host.End
+	s.fresh = x.Span.End-last <= 2*int64(s.period)+int64(followEvery)
+	return s
+}
+
+// medianStep returns the median time on the host of the steps, ns; there must be one.
+func medianStep(x *analyze.Index) int64 {
 	var took []int64
 	for i := range x.Steps {
 		took = append(took, x.Steps[i].Host.Len())
 	}
 	slices.Sort(took)
-	s.steps, s.period = len(took), time.Duration(took[len(took)/2])
-	last := x.Steps[len(x.Steps)-1].Host.End
-	s.fresh = x.Span.End-last <= 2*int64(s.period)+int64(followEvery)
-	return s
+	return took[len(took)/2]
 }
 
 // stepsToSkip returns how many steps to leave out first: Skip, but without SkipExact no more than fit into Longest.

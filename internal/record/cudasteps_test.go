@@ -25,7 +25,7 @@ func TestEnough(t *testing.T) {
 		"a step that takes longer":        {stepsSeen{steps: 4, period: 90_000 * ms, fresh: true}, false, true},
 		"the first is no steady one, too": {stepsSeen{steps: 3, period: 90_000 * ms, fresh: true}, false, false},
 	} {
-		o := &Options{Steps: DefaultSteps, Skip: DefaultSkip, SkipExact: c.exact, Window: DefaultWindow, WindowAfter: DefaultWindowAfter}
+		o := &Options{Steps: 5, Skip: DefaultSkip, SkipExact: c.exact, Window: 2 * time.Second, WindowAfter: 20 * time.Second}
 		if got := c.seen.hasEnough(o); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}

@@ -17,9 +17,31 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// PythonLoader returns the hook's sitecustomize.py. This script waits for `import torch`, then loads gpuprof_hook.py
-// from its own folder, and appends events to the file that the file "status" in this folder names.
-func PythonLoader() ([]byte, error) { return hookFiles.ReadFile("hook/sitecustomize.py") }
+// WriteHook writes a hook into a folder: its modules (hook/*.py), config.json, and this package's sitecustomize.py. This
+// script waits for `import torch`, then loads gpuprof_hook.py from its own folder, and appends events to the file status.
+func WriteHook(dir string, modules embed.FS, config any, status string) error {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	loader, err := hookFiles.ReadFile("hook/sitecustomize.py")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"config.json": text, "sitecustomize.py": loader, "status": []byte(status)}
+	entries, err := modules.ReadDir("hook")
+	for _, m := range entries {
+		if err == nil {
+			files[m.Name()], err = modules.ReadFile("hook/" + m.Name())
+		}
+	}
+	for name, text := range files {
+		if err == nil {
+			err = outside.WriteFile(filepath.Join(dir, name), text, 0o644)
+		}
+	}
+	return err
+}
 
 // statusName is the hook's event file, one JSON object per line.
 const statusName = "hook.jsonl"
@@ -65,30 +87,13 @@ func writeHook(o *Options) (*hook, error) {
 		return nil, gpuprof.Errorf(nil, "making a folder for the Python hook: %w", err).WithFix("point TMPDIR to one that takes files")
 	}
 	h := &hook{scratch: scratch, dir: scratch.Dir, status: filepath.Join(out, statusName)}
-	config, err := json.Marshal(hookConfig{
+	err = WriteHook(h.dir, hookFiles, hookConfig{
 		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory, Plain: !o.Memory,
 		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longestRecording().Seconds(),
-	})
+	}, h.status)
 	if err != nil {
 		scratch.Close()
-		return nil, err
-	}
-	files := map[string][]byte{"config.json": config, "status": []byte(h.status)}
-	modules, err := hookFiles.ReadDir("hook")
-	for _, m := range modules {
-		if err == nil {
-			files[m.Name()], err = hookFiles.ReadFile("hook/" + m.Name())
-		}
-	}
-	if err != nil {
-		scratch.Close()
-		return nil, err
-	}
-	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(h.dir, name), b, 0o644); err != nil {
-			scratch.Close()
-			return nil, gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files")
-		}
+		return nil, gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files")
 	}
 	return h, nil
 }

@@ -234,21 +234,17 @@ func traceName(path string) string {
 
 // HasRecorder reports whether the Python hook or the CUDA recorder left a file in a folder.
 func HasRecorder(dir string) bool {
-	for _, name := range []string{cudaStatus, cudaConfig, statusName} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
+	return hasFile(dir, cudaStatus) || hasFile(dir, cudaConfig) || hasFile(dir, statusName)
+}
+
+func hasFile(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }
 
 // Gone reports whether the program recorded in a folder has ended, or records no more.
 func Gone(dir string) bool {
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	}
-	if there(cudaConfig) {
+	if hasFile(dir, cudaConfig) {
 		all := readCUDA(dir)
 		for i := range all {
 			if p := &all[i]; isAlive(p.PID) && (p.Ended == "" || p.Armed) {
@@ -257,7 +253,7 @@ func Gone(dir string) bool {
 		}
 		return len(all) > 0
 	}
-	if there(cudaStatus) {
+	if hasFile(dir, cudaStatus) {
 		return true // gpuprof removes the recorder's settings when the program ends
 	}
 	h := ReadHook(dir)
@@ -266,5 +262,5 @@ func Gone(dir string) bool {
 			return false
 		}
 	}
-	return len(h.Processes) > 0 || there(ResultFile)
+	return len(h.Processes) > 0 || hasFile(dir, ResultFile)
 }

@@ -100,12 +100,7 @@ func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, 
 	span := model.Span{Start: max(at-int64(stretch), t.First), End: max(at, x.Span.End)}
 	l = Live{File: filepath.Base(path), Rank: t.Rank, At: time.Unix(0, span.End), Over: time.Duration(span.Len()), Ended: hasEnd(path), Lost: t.Lost}
 	if x.Stepped() {
-		var took []int64
-		for i := range x.Steps {
-			took = append(took, x.Steps[i].Host.Len())
-		}
-		slices.Sort(took)
-		l.Steps, l.StepNS, l.Source = len(took), took[len(took)/2], x.StepSource
+		l.Steps, l.StepNS, l.Source = len(x.Steps), medianStep(x), x.StepSource
 	}
 	for _, d := range x.Devices {
 		l.Devices = append(l.Devices, LiveDevice{ID: t.Devices[d.Device].ID, Busy: busyShare(d.Busy, span), Starved: busyShare(d.Starved, span)})

@@ -18,11 +18,8 @@ type Sampler interface {
 
 // Defaults of Options.
 const (
-	DefaultSteps       = 5
-	DefaultSkip        = 10
-	DefaultWindow      = 2 * time.Second
-	DefaultWindowAfter = 20 * time.Second
-	DefaultLongest     = time.Minute
+	DefaultSkip    = 10
+	DefaultLongest = time.Minute
 )
 
 // NsysUse selects the programs that Nsight Systems records.

@@ -38,7 +38,7 @@ func checkCUDA(o *Options) error {
 	if len(injectLibrary) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: the recorder is for Linux on x86-64 and arm64").WithFix("leave out --cuda")
 	}
-	if path := injectionTaken(environOf(o)); path != "" {
+	if path := injectionTaken(o.Env); path != "" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: %s names %s, another tool that the driver is to load", envInjection, path).WithFix("unset it, or leave out --cuda")
 	}
 	if o.CUPTI != "" && o.CUPTI != ProgramsCUPTI {
@@ -54,15 +54,8 @@ func checkCUDA(o *Options) error {
 	return nil
 }
 
-func environOf(o *Options) []string {
-	if o.Env != nil {
-		return o.Env
-	}
-	return os.Environ()
-}
-
 func findCUPTI(o *Options) ([]CUPTI, []string) {
-	return FindCUPTI(environOf(o), o.Args[0], o.DriverCUDA, o.AskCUPTI)
+	return FindCUPTI(o.Env, o.Args[0], o.DriverCUDA, o.AskCUPTI)
 }
 
 // useCUDA decides whether the CUDA recorder is used: if the user asks for it, or if a libcupti is found and the

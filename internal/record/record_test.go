@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 // defaults wait long for steps: on a busy machine the window of time would
 // otherwise come before them.
 func defaults(dir string, args ...string) Options {
-	return Options{Args: args, Dir: dir, Steps: DefaultSteps, Skip: DefaultSkip, Window: 300 * time.Millisecond, WindowAfter: 4 * time.Minute}
+	return Options{Args: args, Dir: dir, Steps: 5, Skip: DefaultSkip, Window: 300 * time.Millisecond, WindowAfter: 4 * time.Minute}
 }
 
 // testbed is a place to run a program in.

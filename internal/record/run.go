@@ -18,8 +18,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Check returns gpuprof.ErrUsage if the command is not executable, or a required recorder is not installed.
+// Check returns gpuprof.ErrUsage if the command is not executable, or a required recorder is not installed. It sets a
+// missing Env.
 func Check(o *Options) error {
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
 	if len(o.Args) == 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --").WithFix("give the command, for example gpuprof run -- python train.py")
 	}
@@ -42,10 +46,8 @@ func Check(o *Options) error {
 	if err := checkCUDA(o); err != nil {
 		return err
 	}
-	if o.Nsys == NsysAlways {
-		if _, err := exec.LookPath("nsys"); err != nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH").WithFix("install Nsight Systems, or leave out --nsys")
-		}
+	if o.Nsys == NsysAlways && !hasNsys() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH").WithFix("install Nsight Systems, or leave out --nsys")
 	}
 	return nil
 }
@@ -56,10 +58,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := Check(&o); err != nil {
 		return nil, err
 	}
-	if o.Env == nil {
-		o.Env = os.Environ()
-	}
-	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
+	o.Stdin, o.Stdout, o.Stderr = cmp.Or(o.Stdin, os.Stdin), cmp.Or(o.Stdout, os.Stdout), cmp.Or(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
 	r := newResult(&o)
 	caught := catchSignals()
@@ -126,7 +125,7 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 
 func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
-	status.usePlain()
+	status.usePlain(true)
 	r.addHook(o, &status)
 	removePartial(o.Dir)
 	explainHook(o, r)
@@ -238,13 +237,6 @@ func (r *Result) fillUsage(state *os.ProcessState, own int64) {
 		r.PeakBytes = 0
 	}
 	r.CPUS = state.UserTime().Seconds() + state.SystemTime().Seconds()
-}
-
-func fileOr(f, other *os.File) *os.File {
-	if f == nil {
-		return other
-	}
-	return f
 }
 
 func unwrapPath(err error) error {

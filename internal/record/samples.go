@@ -17,23 +17,16 @@ const mostStacks = 1 << 16
 
 // samplesHead is the first line of the hook's file of samples.
 type samplesHead struct {
-	Version   int     `json:"version"`
-	Recorded  clocks  `json:"recorded"`
-	Loader    clocks  `json:"loader"`
-	Sampled   clocks  `json:"sampled"`
-	Samples   int     `json:"samples"`
-	Waited    float64 `json:"waited_s"`
-	Throttled float64 `json:"throttled_s"`
-	Frames    []frame `json:"frames"`
-	Borders   []int   `json:"borders"`
-	Facts     struct {
-		Threads   int                  `json:"threads"`
-		CPUs      int                  `json:"cpus"`
-		Anomaly   bool                 `json:"anomaly"`
-		Loader    *model.HostLoader    `json:"loader"`
-		Optimizer *model.HostOptimizer `json:"optimizer"`
-		Memory    model.HostMemoryUse  `json:"memory"`
-	} `json:"facts"`
+	Version   int             `json:"version"`
+	Recorded  clocks          `json:"recorded"`
+	Loader    clocks          `json:"loader"`
+	Sampled   clocks          `json:"sampled"`
+	Samples   int             `json:"samples"`
+	Waited    float64         `json:"waited_s"`
+	Throttled float64         `json:"throttled_s"`
+	Frames    []frame         `json:"frames"`
+	Borders   []int           `json:"borders"`
+	Facts     model.HostFacts `json:"facts"` // with keys in lower case
 }
 
 // sampledStack is one of the lines after the head.
@@ -97,8 +90,7 @@ func readSamples(path string) (*model.HostSamples, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading the samples of the host in %s: the first line is not one that gpuprof wrote", path).WithFix("record the program again")
 	}
 	s := &model.HostSamples{Recorded: head.Recorded.hostClocks(), Fetches: head.Loader.hostClocks(), Sampled: head.Sampled.hostClocks(), Samples: head.Samples,
-		WaitedS: head.Waited, ThrottledS: head.Throttled,
-		Facts: model.HostFacts{Threads: head.Facts.Threads, CPUs: head.Facts.CPUs, Anomaly: head.Facts.Anomaly, Loader: head.Facts.Loader, Optimizer: head.Facts.Optimizer, Memory: head.Facts.Memory}}
+		WaitedS: head.Waited, ThrottledS: head.Throttled, Facts: head.Facts}
 	for _, v := range head.Frames {
 		s.Frames = append(s.Frames, model.HostFrame(v))
 	}

@@ -12,11 +12,10 @@ type signals struct {
 	ch   chan os.Signal
 	done chan struct{}
 
-	mu     sync.Mutex
-	to     *os.Process
-	early  []os.Signal // received before the program was started
-	tty    bool        // this process had a terminal when it started
-	passed int
+	mu    sync.Mutex
+	to    *os.Process
+	early []os.Signal // received before the program was started
+	tty   bool        // this process had a terminal when it started
 	// stopped marks that this process asked the program to end.
 	stopped bool
 }
@@ -72,7 +71,6 @@ func (s *signals) passSignal(sig os.Signal) {
 		s.early = append(s.early, sig)
 		return
 	}
-	s.passed++
 	_ = s.to.Signal(sig) // the process may have ended already
 }
 

@@ -71,10 +71,12 @@ const kindPlain = "plain"
 // IsPlain reports whether the process was sampled without torch.
 func (p *Process) IsPlain() bool { return p.Kind == kindPlain }
 
-// usePlain puts the sampled processes without torch into Processes, if no process imported torch.
-func (h *Hook) usePlain() {
+// usePlain puts the sampled processes without torch into Processes, if no process imported torch: of a program that
+// has ended those with a file.
+func (h *Hook) usePlain(ended bool) {
 	if len(h.Processes) == 0 {
-		h.Processes = append(h.Processes, slices.DeleteFunc(h.plain, func(p Process) bool { return p.File == "" })...)
+		unwritten := func(p Process) bool { return ended && p.File == "" }
+		h.Processes = append(h.Processes, slices.DeleteFunc(h.plain, unwritten)...)
 	}
 }
 
@@ -133,9 +135,7 @@ func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName
 // includes the processes that are sampled without torch.
 func ReadWatched(dir string) Hook {
 	h := ReadHook(dir)
-	if len(h.Processes) == 0 {
-		h.Processes = append(h.Processes, h.plain...)
-	}
+	h.usePlain(false)
 	return h
 }
 

@@ -49,7 +49,7 @@ type treeTrack struct {
 	values     []gpuprof.Number
 }
 
-// Indices of the tracks, in the order of reading's fields.
+// Indices of tree.tracks, and of the sums of one reading.
 const (
 	treeCPU = iota
 	treeRSS

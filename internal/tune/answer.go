@@ -81,7 +81,8 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 		goal = string(r.Goal)
 	}
 	change := gpuprof.FormatRatioChange(rec.Ratio, rec.CI95[0], rec.CI95[1])
-	text := fmt.Sprintf("%s changes %s by %s against the default%s", settingsText(rec.Knobs), goal,
+	setting := cmp.Or(DescribeSettings(rec.Knobs), "the setting")
+	text := fmt.Sprintf("%s changes %s by %s against the default%s", setting, goal,
 		cmp.Or(change, "an unknown amount"), confirmedIn(rec.Processes))
 	a := gpuprof.Answer{
 		Verdict: "recommended", Tone: gpuprof.ToneGood,
@@ -91,7 +92,7 @@ func (r *Result) recommendedAnswer() gpuprof.Answer {
 	if p := r.Program; p != nil {
 		of = "speed, recommended / as it is"
 		text = fmt.Sprintf("%s makes the program %s times as fast (%s)%s; losses: %s",
-			settingsText(rec.Knobs), gpuprof.FormatFactor(rec.Ratio),
+			setting, gpuprof.FormatFactor(rec.Ratio),
 			cmp.Or(gpuprof.FormatInterval(2, rec.CI95[0], rec.CI95[1]), "without an interval"),
 			confirmedIn(rec.Processes), p.Losses.Text())
 		if len(p.Patch) > 0 {
@@ -114,13 +115,11 @@ func confirmedIn(n int) string {
 	return ", confirmed in " + gpuprof.Plural(n, "fresh process")
 }
 
-func settingsText(set gpuprof.Settings) string {
+// DescribeSettings formats settings as "impl=csr sync=never", in the order of their names.
+func DescribeSettings(set gpuprof.Settings) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		out = append(out, k+"="+set[k])
-	}
-	if len(out) == 0 {
-		return "the setting"
 	}
 	return strings.Join(out, " ")
 }

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -102,8 +103,10 @@ type ProgramRun struct {
 	// Printed reports that Cost comes from a benchmark result that the program printed.
 	Printed bool `json:"printed,omitempty"`
 	// EndS is the part of the budget that was spent when the run ended, s.
-	EndS float64        `json:"end_s,omitempty"`
-	Took map[string]int `json:"took,omitempty"` // how often each setting took effect
+	EndS float64 `json:"end_s,omitempty"`
+	// BudgetS is the budget of the search that made the run, s.
+	BudgetS float64        `json:"budget_s,omitempty"`
+	Took    map[string]int `json:"took,omitempty"` // how often each setting took effect
 	// Blocks lists the settings that this process switched on and off between its steps.
 	Blocks []Switched `json:"blocks,omitempty"`
 }
@@ -217,7 +220,7 @@ func (p *Program) soundRuns() bool {
 	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		if min(r.Cost, r.Seconds, r.AtLeast, r.EndS, r.Joules) < 0 || max(r.Seconds, r.EndS) > longest || r.Memory < 0 ||
+		if min(r.Cost, r.Seconds, r.AtLeast, r.EndS, r.BudgetS, r.Joules) < 0 || max(r.Seconds, r.EndS, r.BudgetS) > longest || r.Memory < 0 ||
 			r.Cost == 0 && r.IsMeasured() {
 			return false
 		}
@@ -227,12 +230,9 @@ func (p *Program) soundRuns() bool {
 
 // CommandText formats the command for a shell.
 func (p *Program) CommandText() string {
-	text := ""
-	for i, word := range p.Command {
-		if i > 0 {
-			text += " "
-		}
-		text += gpuprof.ShellWord(word)
+	var words []string
+	for _, word := range p.Command {
+		words = append(words, gpuprof.ShellWord(word))
 	}
-	return text
+	return strings.Join(words, " ")
 }

@@ -164,7 +164,8 @@ type Effect struct {
 	To    string  `json:"to"`
 	Ratio float64 `json:"ratio"`
 	// CI95 is the simultaneous interval: all verdicts of the table hold together at 95 % (Holm). It is wider than a
-	// single interval. P is the adjusted p-value of "no effect".
+	// single interval. Of the user's own program, and in schema 1, it covers this row alone. P is the adjusted p-value
+	// of "no effect".
 	CI95        [2]float64 `json:"ci95"`
 	P           float64    `json:"p_adjusted"`
 	Own         [2]float64 `json:"-"`          // 95 % interval of this ratio alone, for curves
@@ -331,12 +332,12 @@ func (r *Result) before2() {
 	}
 }
 
-// IntervalText describes the coverage of the Effects' intervals. Before schema 2 each interval covered its row alone.
+// IntervalText describes the coverage of the Effects' intervals.
 func (r *Result) IntervalText() string {
-	if gpuprof.MajorOf(r.Version) == 1 {
-		return "95 %"
+	if r.Program != nil || gpuprof.MajorOf(r.Version) == 1 {
+		return "95 % interval of each row alone"
 	}
-	return "95 %, all rows together"
+	return "95 % interval of all rows together"
 }
 
 // longest is longer than any search, in seconds: 30 years.

@@ -27,6 +27,18 @@ const shareReserved = 0.5
 
 func shareOf(d time.Duration, share float64) time.Duration { return time.Duration(share * float64(d)) }
 
+func convertSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// decidingBudget returns the budget by which the search decides whether there is time for more. While recorded runs of
+// the resumed search are replayed, it is at least the budget under which the next of them was made: with a smaller one
+// the search would stop before it, and lose it.
+func (e *engine) decidingBudget() time.Duration {
+	if len(e.replay) == 0 {
+		return e.Budget
+	}
+	return max(e.Budget, convertSeconds(e.replay[0].BudgetS))
+}
+
 // timeSpent returns the spent part of the budget. While runs of the resumed search are replayed it returns the value of
 // that search, so that the search repeats its decisions.
 func (e *engine) timeSpent() time.Duration {
@@ -51,13 +63,10 @@ func (e *engine) timeOf(s Set) time.Duration {
 }
 
 // fitsBudget reports whether the given number of runs with s, plus others runs of the unchanged program, fit into the
-// remaining budget without the reserved time. Runs that the resumed search already made cost nothing.
+// remaining budget without the reserved time.
 func (e *engine) fitsBudget(runs, others int, s Set) bool {
-	if runs+others <= len(e.replay) {
-		return true
-	}
 	need := time.Duration(runs)*e.timeOf(s) + time.Duration(others)*e.times[""]
-	return e.timeSpent()+need+e.reservedTime() <= e.Budget
+	return e.timeSpent()+need+e.reservedTime() <= e.decidingBudget()
 }
 
 // reservedTime returns the time that the present phase must leave for the confirmation. It reserves the pairs of a sign
@@ -76,7 +85,7 @@ func (e *engine) reservedTime() time.Duration {
 	}
 	one := e.timeOf(s) + e.times[""]
 	for _, pairs := range []int{signPairs, gatePairs} {
-		if time.Duration(pairs)*one <= shareOf(e.Budget, shareReserved) {
+		if time.Duration(pairs)*one <= shareOf(e.decidingBudget(), shareReserved) {
 			return time.Duration(max(min(pairs, e.reserved), least)) * one
 		}
 	}

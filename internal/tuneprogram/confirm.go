@@ -1,7 +1,6 @@
 package tuneprogram
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -141,8 +140,7 @@ func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error)
 }
 
 func (e *engine) confirmTime(s Set) time.Duration {
-	one := cmp.Or(e.times[s.Key()], e.times[""])
-	return (time.Duration(earlyPairs) * (one + e.times[""])).Round(time.Second)
+	return (earlyPairs * (e.timeOf(s) + e.times[""])).Round(time.Second)
 }
 
 // lossesHold rejects a confirmed set if it changed the losses of a run. Values of --try are never rejected.

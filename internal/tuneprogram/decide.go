@@ -247,7 +247,7 @@ func (e *engine) writeConclusion() {
 		c.Verdict = tune.Unconfirmed
 		var parts []string
 		for _, f := range e.out.Confirmations {
-			parts = append(parts, fmt.Sprintf("%s was not confirmed: %s", settingWords(f.Knobs), f.Reason))
+			parts = append(parts, fmt.Sprintf("%s was not confirmed: %s", tune.DescribeSettings(f.Knobs), f.Reason))
 		}
 		c.Text = "nothing recommended: " + strings.Join(parts, "; ")
 	case untried == len(e.rows):
@@ -266,13 +266,4 @@ func (e *engine) writeConclusion() {
 	if untried > 0 {
 		c.Text += "; give more with --budget"
 	}
-}
-
-func settingWords(set gpuprof.Settings) string {
-	var out []string
-	for k, v := range set {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
 }

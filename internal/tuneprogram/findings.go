@@ -57,10 +57,7 @@ const shareOfRecording = 0.25
 // askFindings records the program once if the budget allows it. Settings that the findings name are tried first.
 func (e *engine) askFindings() {
 	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
-		if e.Progress != nil {
-			spent := e.timeSpent()
-			e.Progress(Progress{Phase: "recording", Spent: spent, Left: e.Budget - spent})
-		}
+		e.showProgress("recording", "")
 		var err error
 		if e.found, err = e.Findings(e.ctx, min(shareOf(e.Budget, shareOfRecording), e.Budget-e.timeNow())); err != nil {
 			e.p.Left = append(e.p.Left, tune.LeftOut{Setting: "findings",

@@ -43,6 +43,9 @@ const environmentFile = "pyvenv.cfg"
 func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	f := &Folder{from: from, Dir: to, entries: map[string]stamp{}, limit: limit}
 	for _, name := range link {
+		if err := checkLink(from, name); err != nil {
+			return nil, err
+		}
 		f.link = append(f.link, filepath.ToSlash(filepath.Clean(name)))
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -68,6 +71,28 @@ func CopyFolder(from, to string, limit int64, link []string) (*Folder, error) {
 	return f, nil
 }
 
+// checkLink refuses a name of --link that the working folder does not have: nothing would be linked.
+func checkLink(from, name string) error {
+	refuse := func(why string) *gpuprof.Error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "linking %s with --link: %s", name, why)
+	}
+	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
+		return refuse("it is not inside " + from).WithFix("give a path from there: nothing else is copied")
+	}
+	if _, err := os.Lstat(filepath.Join(from, name)); err == nil {
+		return nil
+	}
+	entries, err := outside.Dir(from).ReadDir(".")
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", from, err)
+	}
+	var names []string
+	for _, d := range entries {
+		names = append(names, d.Name())
+	}
+	return refuse("it is not there"+gpuprof.DidYouMean(name, names)).WithFix("%s has %s", from, strings.Join(names, ", "))
+}
+
 func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 	to := filepath.Join(f.Dir, filepath.FromSlash(name))
 	info, err := d.Info()
@@ -79,7 +104,7 @@ func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 	}
 	f.entries[name] = stampOf(info)
 	switch {
-	case f.hardLink(name, d):
+	case f.isLinked(name, d):
 		if err := os.Symlink(filepath.Join(f.from, filepath.FromSlash(name)), to); err != nil {
 			return err
 		}
@@ -102,7 +127,8 @@ func (f *Folder) addEntry(name string, d fs.DirEntry) error {
 	return f.copyFile(name)
 }
 
-func (f *Folder) hardLink(name string, d fs.DirEntry) bool {
+// isLinked reports whether an entry becomes a symbolic link to the original.
+func (f *Folder) isLinked(name string, d fs.DirEntry) bool {
 	if name == ".git" || slices.Contains(f.link, name) {
 		return true
 	}

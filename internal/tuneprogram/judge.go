@@ -119,12 +119,9 @@ const margin = 0.02
 
 // medianMemory returns the ratio of the median peak memories, tuned over base; 0 if unknown.
 func medianMemory(base, tuned []int64) float64 {
-	if len(base) == 0 || len(tuned) == 0 {
-		return 0
-	}
 	middle := func(xs []int64) float64 { return float64(slices.Sorted(slices.Values(xs))[len(xs)/2]) }
-	if middle(base) <= 0 || middle(tuned) <= 0 {
+	if len(base) == 0 || len(tuned) == 0 || middle(base) <= 0 {
 		return 0
 	}
-	return middle(tuned) / middle(base)
+	return max(middle(tuned)/middle(base), 0)
 }

@@ -26,13 +26,8 @@ const leastSubnormal = 1e-4
 // steps the hook must have seen.
 func listOffers(h *tune.HookReport, cpus int) []offer {
 	gpu := h.Device == "cuda"
-	var out []offer
-	out = append(out, offerRemovals(&h.Seen)...)
-	out = append(out, offerFlags(&h.Seen, gpu)...)
-	out = append(out, offerLoaders(&h.Seen, gpu, cpus)...)
-	out = append(out, offerThreads(&h.Seen, gpu, cpus)...)
-	out = append(out, offerOptimizers(&h.Seen)...)
-	return append(out, offerModels(&h.Seen, gpu)...)
+	return slices.Concat(offerRemovals(&h.Seen), offerFlags(&h.Seen, gpu), offerLoaders(&h.Seen, gpu, cpus),
+		offerThreads(&h.Seen, gpu, cpus), offerOptimizers(&h.Seen), offerModels(&h.Seen, gpu))
 }
 
 // offerUnless returns the setting s as an offer. If holds is false, the offer has the reason why s is left out.

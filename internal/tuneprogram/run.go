@@ -74,14 +74,13 @@ type hookResult struct {
 	// WindowAt has the begin and the end of the measured steps, in seconds since 1970.
 	WindowAt [2]float64 `json:"window_at"`
 	// GPUs has the UUIDs of the GPUs with memory of the program; "" for a UUID that PyTorch does not report.
-	GPUs    []string       `json:"gpus"`
-	CPU     float64        `json:"cpu_s"`
-	Startup float64        `json:"startup_s"`
-	Losses  []string       `json:"losses"`
-	Memory  int64          `json:"memory_bytes"`
-	Applied map[string]int `json:"applied"`
-
-	Blocks []tune.Switched `json:"blocks"`
+	GPUs    []string        `json:"gpus"`
+	CPU     float64         `json:"cpu_s"`
+	Startup float64         `json:"startup_s"`
+	Losses  []string        `json:"losses"`
+	Memory  int64           `json:"memory_bytes"`
+	Applied map[string]int  `json:"applied"`
+	Blocks  []tune.Switched `json:"blocks"`
 }
 
 // Run implements Runner.
@@ -112,7 +111,7 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	defer scratch.Close()
 	out := filepath.Join(scratch.Dir, "result.json")
 	config.Warm, config.Steps, config.Losses, config.End, config.Out = run.Plan[0], run.Plan[1], lossesKept, true, out
-	if err := writeHook(scratch.Dir, config); err != nil {
+	if err := record.WriteHook(scratch.Dir, hookFiles, config, filepath.Join(scratch.Dir, "hook.jsonl")); err != nil {
 		return gpuprof.Errorf(nil, "writing the Python hook: %w", err).
 			WithFix("point TMPDIR to a folder that takes files")
 	}
@@ -128,7 +127,7 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	}
 	began = time.Now()
 	stop := c.Meter.start()
-	printed, said, err := cmd.Run(ctx)
+	printed, messages, err := cmd.Run(ctx)
 	run.Seconds = time.Since(began).Seconds()
 	seen := stop()
 	if ctx.Err() != nil {
@@ -142,7 +141,7 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 		c.stopRun(run, began.Add(cmd.Limit), out)
 		return nil
 	}
-	c.readMeasurement(run, out, printed, spent, failureText(err, said), seen)
+	c.readMeasurement(run, out, printed, spent, failureText(err, messages), seen)
 	return nil
 }
 
@@ -234,7 +233,7 @@ func printedCost(text []byte) (seconds float64, ok bool) {
 }
 
 // failureText returns why a process failed, with the last line of its standard error; "" if err is nil.
-func failureText(err error, said string) string {
+func failureText(err error, messages string) string {
 	if err == nil {
 		return ""
 	}
@@ -242,7 +241,7 @@ func failureText(err error, said string) string {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		why = "it ended with " + exit.ProcessState.String()
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
+	lines := strings.Split(strings.TrimSpace(messages), "\n")
 	if last := document.CleanText(strings.TrimSpace(lines[len(lines)-1])); last != "" {
 		why += ": " + last[:min(len(last), longestWords)]
 	}
@@ -258,29 +257,4 @@ func pythonPath(dir string) string {
 		return dir + string(os.PathListSeparator) + rest
 	}
 	return dir
-}
-
-func writeHook(dir string, c hookConfig) error {
-	config, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	loader, err := record.PythonLoader()
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"config.json": config, "sitecustomize.py": loader,
-		"status": []byte(filepath.Join(dir, "hook.jsonl"))}
-	modules, err := hookFiles.ReadDir("hook")
-	for _, m := range modules {
-		if err == nil {
-			files[m.Name()], err = hookFiles.ReadFile("hook/" + m.Name())
-		}
-	}
-	for name, text := range files {
-		if err == nil {
-			err = outside.WriteFile(filepath.Join(dir, name), text, 0o644)
-		}
-	}
-	return err
 }

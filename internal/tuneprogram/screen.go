@@ -96,17 +96,17 @@ func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.Prog
 		return before, err
 	}
 	if r.stopped = e.stopText(Set{r.Setting}, tuned); r.stopped != "" {
-		e.reportProgress(Set{r.Setting}, r.stopped)
+		e.addFailure(Set{r.Setting}, r.stopped)
 		return before, nil
 	}
 	if tuned.Failed != "" {
 		r.failed = tuned.Failed
-		e.reportProgress(Set{r.Setting}, tuned.Failed)
+		e.addFailure(Set{r.Setting}, tuned.Failed)
 		return before, nil
 	}
 	if why := e.tookHold(r.Setting, tuned); why != "" {
 		r.failed = why
-		e.reportProgress(Set{r.Setting}, why)
+		e.addFailure(Set{r.Setting}, why)
 		return before, nil
 	}
 	if after, err = e.plainRun("screening"); err != nil {
@@ -265,7 +265,7 @@ func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p 
 			return p, errStarved
 		}
 		if why := cmp.Or(r.Failed, e.stopText(s, r)); why != "" {
-			e.reportProgress(s, why)
+			e.addFailure(s, why)
 			return p, fmt.Errorf("%w: %s", errFailed, why)
 		}
 		if s.Key() == tuned.Key() {

@@ -119,7 +119,7 @@ func newEngine(ctx context.Context, o Options) *engine {
 		Confirmations: []tune.Confirmation{}, Effects: []tune.Effect{}, Curves: []tune.Curve{}, Failed: []tune.Failure{}, Claims: []tune.ClaimRow{}, Journal: []tune.Entry{}, Program: e.p,
 	}
 	if o.Resume != nil {
-		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, time.Duration(o.Resume.SpentS*float64(time.Second)), o.Resume.Started
+		e.replay, e.before, e.out.Started = o.Resume.Program.Runs, convertSeconds(o.Resume.SpentS), o.Resume.Started
 		e.found = earlierFindings(o.Resume.Program.Findings)
 	}
 	return e
@@ -162,18 +162,15 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	}
 	r, ok := e.replayRun(key, plan)
 	if !ok {
-		if e.Progress != nil {
-			spent := e.timeSpent()
-			e.Progress(Progress{Phase: phase, Note: key, Spent: spent, Left: e.Budget - spent})
-		}
+		e.showProgress(phase, key)
 		var err error
 		if r, err = run(); err != nil {
 			return r, err
 		}
-		r.EndS = e.timeNow().Seconds()
+		r.EndS, r.BudgetS = e.timeNow().Seconds(), e.Budget.Seconds()
 	}
 	e.p.Runs = append(e.p.Runs, r)
-	took := time.Duration(r.Seconds * float64(time.Second))
+	took := convertSeconds(r.Seconds)
 	if before, known := e.times[r.Key]; known { // weigh later runs more: the machine's load changes
 		took = (before + took) / 2
 	}
@@ -184,6 +181,13 @@ func (e *engine) runOnce(key string, plan Plan, phase string, run func() (tune.P
 	}
 	e.out.Status, e.out.Reason = gpuprof.Partial, "the search is under way"
 	return r, e.Save(e.out)
+}
+
+func (e *engine) showProgress(phase, note string) {
+	if e.Progress != nil {
+		spent := e.timeSpent()
+		e.Progress(Progress{Phase: phase, Note: note, Spent: spent, Left: e.Budget - spent})
+	}
 }
 
 // perSample scales the cost of a run with another batch size to the samples of the program's original batch.
@@ -197,20 +201,23 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayRun returns the next run of the resumed search if it has the wanted key and plan. A run that a smaller budget
-// stopped is made again.
+// replayRun returns the next recorded run of the resumed search if it has the wanted key and plan. A run that a smaller
+// budget stopped is made again.
 func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 	if len(e.replay) == 0 || e.replay[0].Key != key || e.replay[0].Plan != [2]int{plan.Warm, plan.Steps} {
 		e.replay = nil // the search took another path; the remaining runs belong to the old one
 		return tune.ProgramRun{}, false
 	}
 	r := e.replay[0]
-	e.replay, e.replayed = e.replay[1:], time.Duration(r.EndS*float64(time.Second))
-	return r, r.Stopped != tune.StopBudget || e.Budget.Seconds() <= e.Resume.BudgetS
+	e.replay, e.replayed = e.replay[1:], convertSeconds(r.EndS)
+	return r, r.Stopped != tune.StopBudget || e.Budget.Seconds() <= r.BudgetS
 }
 
 // prepareSearch probes the program, plans the steps to measure, checks whether losses repeat, and lists the settings.
 func (e *engine) prepareSearch() error {
+	if err := e.checkNames(); err != nil {
+		return err
+	}
 	e.plan = Plan{probeWarm, probeSteps}
 	probe, err := e.runProgram(nil, "probe")
 	if err != nil {
@@ -277,6 +284,33 @@ func (e *engine) offerTries() error {
 				"choosing settings with --only %s: none of that name applies to this program", name).
 				WithFix("its settings are %s", strings.Join(e.tryNames(), ", "))
 		}
+	}
+	return nil
+}
+
+// checkNames refuses a name of --only or --skip that neither the table of settings nor --try has, before the first run.
+func (e *engine) checkNames() error {
+	known := make([]Setting, 0, len(e.Tries))
+	for _, o := range listOffers(&tune.HookReport{}, e.CPUs) {
+		known = append(known, o.Setting)
+	}
+	for _, t := range e.Tries {
+		known = append(known, t.listSettings(func(string) string { return "" })...)
+	}
+	var names []string
+	for _, s := range known {
+		names = append(names, s.Name())
+	}
+	for i, name := range slices.Concat(e.Only, e.Skip) {
+		if slices.ContainsFunc(known, func(s Setting) bool { return isNamed(s, name) }) {
+			continue
+		}
+		flag := "--only"
+		if i >= len(e.Only) {
+			flag = "--skip"
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s %s: there is no such setting%s", flag, name,
+			gpuprof.DidYouMean(name, names)).WithFix("the settings are %s", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -352,8 +386,8 @@ func (e *engine) setDefault() {
 // errStarved means that the budget is too short for a part of the search.
 var errStarved = errors.New("the budget is too short")
 
-// reportProgress adds a failed run to the document.
-func (e *engine) reportProgress(s Set, failed string) {
+// addFailure adds a failed run to the document.
+func (e *engine) addFailure(s Set, failed string) {
 	e.out.Failed = append(e.out.Failed, tune.Failure{Knobs: s.Knobs(), Error: failed})
 }
 

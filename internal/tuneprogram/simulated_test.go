@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -134,7 +135,7 @@ func recommended(r *tune.Result) string {
 	if r.Recommended == nil {
 		return ""
 	}
-	return settingWords(r.Recommended.Knobs)
+	return tune.DescribeSettings(r.Recommended.Knobs)
 }
 
 // TestNothingToFind: where no setting has an effect, none is recommended. A wrong confirmation has a chance of about 5 %
@@ -266,5 +267,76 @@ func TestInterruptAndResume(t *testing.T) {
 	}
 	if second.runs+8 != whole.runs {
 		t.Errorf("%d runs after 8, and %d at once", second.runs, whole.runs)
+	}
+}
+
+// TestResumeKeepsRuns: a search that goes on with the same budget or a smaller one keeps every recorded run, wherever it
+// was interrupted, and makes no run of which the budget has no room. Before, it lost those behind the first decision that
+// another budget changes, and those behind a setting for which there was no time.
+func TestResumeKeepsRuns(t *testing.T) {
+	slow := map[string]float64{"num_workers=2": 0.03, "anomaly_detection=off": 0.3, "gc.collect=removed": 2}
+	skipped := 0
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		budget := time.Duration(40+random.IntN(300)) * time.Second
+		first := &machine{noise: 0.1, slow: 0.2, gains: slow}
+		whole, err := first.search(context.Background(), seed, budget, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(whole.Conclusion.Text, "no time") {
+			skipped++
+		}
+		runs := whole.Program.Runs
+		cut := 3 + random.IntN(len(runs)-2)
+		part := *whole
+		program := *whole.Program
+		program.Runs, part.Program, part.SpentS = runs[:cut], &program, runs[cut-1].EndS
+		earlier := &part
+		for range 2 { // what a smaller budget left is kept by the search after it as well
+			budget = min(budget, time.Duration(1+random.IntN(300))*time.Second)
+			next := &machine{noise: 0.1, slow: 0.2, gains: slow}
+			got, err := next.search(context.Background(), seed, budget, earlier)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := len(got.Program.Runs) - next.runs
+			if kept != len(earlier.Program.Runs) {
+				t.Errorf("seed %d: %d of %d runs kept with %s", seed, kept, len(earlier.Program.Runs), budget)
+			}
+			if got.SpentS > max(budget.Seconds(), earlier.SpentS)+child.Patience.Seconds() {
+				t.Errorf("seed %d: %.0f s spent of %s after %.0f s", seed, got.SpentS, budget, earlier.SpentS)
+			}
+			earlier = got
+		}
+	}
+	if skipped == 0 {
+		t.Error("no search lacked time for a setting")
+	}
+}
+
+// TestUnknownNames: a misspelt name of --only or --skip is an error that lists the settings, before the first run. One
+// that does not apply to this program may be skipped.
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct {
+		only, skip []string
+		fails      string
+	}{
+		{nil, []string{"num_worker"}, `reading --skip num_worker: there is no such setting (did you mean "num_workers=2"?); the settings are gc.collect=removed`},
+		{nil, []string{"num_workers=3"}, "reading --skip num_workers=3: there is no such setting"},
+		{[]string{"nosuch"}, nil, "reading --only nosuch: there is no such setting"},
+		{[]string{"tf32"}, nil, "choosing settings with --only tf32: none of that name applies"},
+		{nil, []string{"tf32", "gc.collect", "num_workers=2", "A=1"}, ""},
+	} {
+		m := &machine{}
+		o := m.searchOptions(1, time.Minute)
+		o.Only, o.Skip, o.Tries = c.only, c.skip, []Try{{Name: "A", Values: []string{"1", "2"}}}
+		_, err := Run(context.Background(), o)
+		switch {
+		case c.fails == "" && err != nil, c.fails != "" && (!errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), c.fails)):
+			t.Errorf("--only %v --skip %v: %v", c.only, c.skip, err)
+		case strings.HasPrefix(c.fails, "reading") && m.runs > 0:
+			t.Errorf("--only %v --skip %v: refused after %d runs", c.only, c.skip, m.runs)
+		}
 	}
 }

@@ -102,7 +102,7 @@ func (e *engine) switchSettings() error {
 func (e *engine) runCells(c Cells, phase string) (r tune.ProgramRun, err error) {
 	step := e.plain[len(e.plain)-1].Cost
 	c.Steps = min(max(int(math.Ceil(cellTime.Seconds()/step)), leastCell), mostCell)
-	c.Blocks = min(mostBlocks, int(shareOfBudget*e.Budget.Seconds()/(step*float64(c.stepsOfBlock()))))
+	c.Blocks = min(mostBlocks, int(shareOfBudget*e.decidingBudget().Seconds()/(step*float64(c.stepsOfBlock()))))
 	if h := e.plain[0].Hook; h.Ended { // the program has only plan.Steps steps
 		c.Blocks = min(c.Blocks, e.plan.Steps/c.stepsOfBlock())
 	}

@@ -1,6 +1,7 @@
 package tuneprogram
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -139,6 +141,11 @@ func TestFolder(t *testing.T) {
 	write(from, "env/pyvenv.cfg", "home")
 	if err := os.Symlink("data/a.bin", filepath.Join(from, "link")); err != nil {
 		t.Fatal(err)
+	}
+	for link, why := range map[string]string{"bag": `it is not there (did you mean "big"?); ` + from + " has ", "sub/none": "it is not there", "../x": "it is not inside", from: "it is not inside", ".": "it is not inside"} {
+		if _, err := CopyFolder(from, filepath.Join(t.TempDir(), "none"), 2000, []string{link}); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), why) {
+			t.Errorf("--link %s: %v", link, err)
+		}
 	}
 	if _, err := CopyFolder(from, filepath.Join(t.TempDir(), "small"), 100, nil); err == nil || !strings.Contains(err.Error(), "it holds more than") {
 		t.Errorf("above the limit: %v", err)

@@ -81,7 +81,7 @@ func KnobEffects(r *tune.Result) *Figure {
 		all = all[:mostRows]
 	}
 	f.Legend = []Entry{betterNews.legendEntry("better"), worseNews.legendEntry("worse, failed or refused"), evenNews.legendEntry("no effect: within 2 %, the dashed lines"), unsureNews.legendEntry("undecided")}
-	f.Panels = []Panel{forestPanel(all, what+" over the default's, "+r.IntervalText()+" interval; "+better, 0.98, 1.02)}
+	f.Panels = []Panel{forestPanel(all, what+" over the default's, "+r.IntervalText()+"; "+better, 0.98, 1.02)}
 	return f
 }
 

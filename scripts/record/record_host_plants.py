@@ -7,7 +7,10 @@ PYTHON has torch. Each cause of testdata/programs/host is recorded once, into FO
 with the cause and without it run in turns, not recorded. The gain is the median of the differences. A line for each
 cause has the rule that names it, the sum of the claims that name it, and the ratio of two shares: of the claim in the
 recorded program's step, or of a cause in some steps in the mean step after them, and of the gain in the step with the
-cause. Shares stay when the machine's speed changes between the two. The gain of a loader is that of the printed change. A cause whose recording and times are in FOLDER is only analysed again, with the rules of GPUPROF.
+cause. Shares stay when the machine's speed changes between the two. The gain of a loader is that of the printed
+change. The gain in CPU time of the thread that makes the steps stands beside it: a line that computes claims that
+time only, and on a busy machine its removal also saves the waits for a CPU, which starved-machine claims. A cause
+whose recording and times are in FOLDER is only analysed again, with the rules of GPUPROF.
 """
 
 import json
@@ -100,10 +103,11 @@ def judge(gpuprof, cause, folder):
         times = json.load(f)
     gains = sorted(a - b for a, b in zip(times["with_ms"], times["without_ms"]))
     gain = statistics.median(gains)
+    cpu = statistics.median(a - b for a, b in zip(times["with_cpu_ms"], times["without_cpu_ms"]))
     share = gain / statistics.median(times["with_ms"])
     step = min(v for v in (host.get("ns", 0), host.get("bare_ns", 0)) if v > 0) / 1e6
     claimed = sum(f.get("claim_step_ns", 0) / 1e6 / step + f.get("rare_share", 0) for f in named)
-    return {"cause": cause, "named": bool(named), "findings": claims, "claim_ms": round(claim, 3), "gain_ms": round(gain, 3), "gains_ms": [round(gains[0], 3), round(gains[-1], 3)],
+    return {"cause": cause, "named": bool(named), "findings": claims, "claim_ms": round(claim, 3), "gain_ms": round(gain, 3), "gain_cpu_ms": round(cpu, 3), "gains_ms": [round(gains[0], 3), round(gains[-1], 3)],
             "without_ms": round(statistics.median(times["without_ms"]), 3), "step_ms": round(step, 3), "ratio": round(claimed / share, 2) if gain > 0 and claim else None}
 
 

@@ -330,7 +330,7 @@ func (c *claimRunner) measurePair(id string, sitting int, ab guides.AB, limit ti
 	if ab.Latency {
 		goal = tune.Latency
 	}
-	o, err := c.measureOnce("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describeSettings(changedSettings(a, b)), limit, func() (*tune.Outcome, error) {
+	o, err := c.measureOnce("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+tune.DescribeSettings(changedSettings(a, b)), limit, func() (*tune.Outcome, error) {
 		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
 		if err != nil && c.ctx.Err() == nil { // A itself fails on this device
 			o = &tune.Outcome{}

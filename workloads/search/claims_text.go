@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
@@ -21,11 +22,11 @@ func (c *claimRunner) describeAB(k guides.Claim) string {
 }
 
 func abSide(ab guides.AB, s gpuprof.Settings) string {
-	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describeSettings(s))
+	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + tune.DescribeSettings(s))
 }
 
 func abText(ab guides.AB) string {
-	a, b := describeSettings(ab.A), describeSettings(ab.B)
+	a, b := tune.DescribeSettings(ab.A), tune.DescribeSettings(ab.B)
 	for k, v := range ab.EnvB {
 		b += k + "=" + v
 	}

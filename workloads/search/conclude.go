@@ -50,9 +50,9 @@ func (e *engine) unconfirmedText() string {
 }
 
 func confirmationText(c tune.Confirmation, g tune.Goal, saw string) string {
-	text := describeSettings(c.Knobs) + saw + " was not confirmed"
+	text := tune.DescribeSettings(c.Knobs) + saw + " was not confirmed"
 	if c.Confirmed {
-		text = describeSettings(c.Knobs) + saw + " was confirmed"
+		text = tune.DescribeSettings(c.Knobs) + saw + " was confirmed"
 	}
 	switch {
 	case c.Interval != [2]float64{}:

@@ -220,7 +220,7 @@ func takeOutcome(o *tune.Outcome, p *tune.Outcome) {
 
 // measureProcess compares a setting with the default in process k, or returns the result in the journal.
 func (e *engine) measureProcess(k int, set gpuprof.Settings, limit time.Duration) (*tune.Outcome, error) {
-	note := fmt.Sprintf("process %d, %s", k+1, describeSettings(changedSettings(e.base, set)))
+	note := fmt.Sprintf("process %d, %s", k+1, tune.DescribeSettings(changedSettings(e.base, set)))
 	return e.measureOnce("confirming", e.processKey(k, set), note, limit, func() (*tune.Outcome, error) {
 		began := e.Now()
 		l := e.limitsOf(limit, 0, 1000+k)

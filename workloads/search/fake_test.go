@@ -132,7 +132,7 @@ func (f *fakeBench) cost(s gpuprof.Settings) float64 {
 }
 
 func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Outcome, error) {
-	f.calls = append(f.calls, describeSettings(a.Knobs)+" | "+describeSettings(b.Knobs))
+	f.calls = append(f.calls, tune.DescribeSettings(a.Knobs)+" | "+tune.DescribeSettings(b.Knobs))
 	if f.stop != nil {
 		f.stop(len(f.calls))
 	}

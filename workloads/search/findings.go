@@ -81,7 +81,7 @@ func (e *engine) heldFindings() string {
 	for _, h := range e.out.Findings {
 		for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
 			if h.Knobs[knob] != e.base[knob] && !slices.ContainsFunc(e.alts, func(a alternative) bool { return a.Knob == knob }) {
-				parts, knobs = append(parts, fmt.Sprintf("%s (finding %s)", describeSettings(gpuprof.Settings{knob: h.Knobs[knob]}), h.Rule)), append(knobs, knob)
+				parts, knobs = append(parts, fmt.Sprintf("%s (finding %s)", tune.DescribeSettings(gpuprof.Settings{knob: h.Knobs[knob]}), h.Rule)), append(knobs, knob)
 			}
 		}
 	}

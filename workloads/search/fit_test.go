@@ -167,7 +167,7 @@ func TestDecodeSchema1(t *testing.T) {
 		`"knobs":{},"text":"the default is best","default_best":true`:         tune.Undecided,
 	} {
 		r, err := tune.Decode([]byte(`{"schema_version":"1.0.0","kind":"tune","recommended":{`+text+`}}`), "x.json")
-		if err != nil || r.Conclusion.Verdict != want || r.Conclusion.Text == "" || (r.Recommended != nil) != (want == tune.Recommends) || r.IntervalText() != "95 %" {
+		if err != nil || r.Conclusion.Verdict != want || r.Conclusion.Text == "" || (r.Recommended != nil) != (want == tune.Recommends) || r.IntervalText() != "95 % interval of each row alone" {
 			t.Errorf("%s: %v, %+v", text, err, r)
 		}
 	}

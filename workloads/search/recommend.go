@@ -44,7 +44,7 @@ func (e *engine) certaintyText(r *tune.Recommended) string {
 	if e.over != "" {
 		how += "; the default is above a limit itself: " + e.over
 	}
-	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
+	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", tune.DescribeSettings(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
 // paybackSteps returns the steps after which the saved time exceeds the one-time costs; setup_s includes all other

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -226,13 +225,4 @@ func firstCauses(failed []tune.Failure) []tune.Failure {
 			return len(o.Knobs) < len(f.Knobs) && o.Error == f.Error && len(changedSettings(f.Knobs, o.Knobs)) == 0
 		})
 	})
-}
-
-// describeSettings formats settings as flags.
-func describeSettings(s gpuprof.Settings) string {
-	parts := make([]string, 0, len(s))
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		parts = append(parts, k+"="+s[k])
-	}
-	return strings.Join(parts, " ")
 }

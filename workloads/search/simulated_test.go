@@ -91,7 +91,7 @@ func (s *simulated) Compare(ctx context.Context, a, b Side, l Limits) (*tune.Out
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.compared = append(s.compared, describeSettings(changedSettings(a.Knobs, b.Knobs)))
+	s.compared = append(s.compared, tune.DescribeSettings(changedSettings(a.Knobs, b.Knobs)))
 	return s.blocks(a.Knobs, b.Knobs, l, s.open), nil
 }
 

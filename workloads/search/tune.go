@@ -188,7 +188,7 @@ func checkSearch(old, now *tune.Result) error {
 	for _, f := range []struct{ name, old, now string }{
 		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
-		{"settings", describeSettings(old.Set), describeSettings(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
+		{"settings", tune.DescribeSettings(old.Set), tune.DescribeSettings(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
 		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // files before schema 2.3 do not name it
 	} {
@@ -255,7 +255,7 @@ func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duratio
 
 func (e *engine) compareBy(phase string, a, b gpuprof.Settings, l Limits) (*tune.Outcome, error) {
 	sa, sb := e.side(a), e.side(b)
-	return e.measureOnce(phase, sa.key()+" | "+sb.key(), describeSettings(changedSettings(a, b)), l.Time, func() (*tune.Outcome, error) {
+	return e.measureOnce(phase, sa.key()+" | "+sb.key(), tune.DescribeSettings(changedSettings(a, b)), l.Time, func() (*tune.Outcome, error) {
 		return e.Bench.Compare(e.ctx, sa, sb, l)
 	})
 }

@@ -101,7 +101,7 @@ func TestEffects(t *testing.T) {
 		t.Errorf("not in the table: %v", want)
 	}
 	for _, key := range []string{"mem=huge", "dev=gpu", "round=bf16"} {
-		if !slices.ContainsFunc(r.Failed, func(f tune.Failure) bool { return strings.Contains(describeSettings(f.Knobs), key) }) {
+		if !slices.ContainsFunc(r.Failed, func(f tune.Failure) bool { return strings.Contains(tune.DescribeSettings(f.Knobs), key) }) {
 			t.Errorf("%s is not in failed: %v", key, r.Failed)
 		}
 	}

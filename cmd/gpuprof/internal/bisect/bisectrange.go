@@ -80,11 +80,8 @@ func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error)
 		return out, err
 	}
 	out.good = good[0]
-	if out.commits, err = c.listCommits(r, ids, c.Path); err != nil {
+	if out.commits, err = r.listChanging(ids, "--path", c.Path); err != nil {
 		return out, err
-	}
-	if len(out.commits) == 0 {
-		return out, rangeError("--path", c.Path, r)
 	}
 	if err := c.markLikely(r, ids, out.commits); err != nil {
 		return out, err
@@ -98,12 +95,9 @@ func (c *Cmd) markLikely(r *repository, ids [2]string, commits []bisect.Commit) 
 	if len(c.Prior) == 0 {
 		return nil
 	}
-	likely, err := c.listCommits(r, ids, c.Prior)
+	likely, err := r.listChanging(ids, "--prior", c.Prior)
 	if err != nil {
 		return err
-	}
-	if len(likely) == 0 {
-		return rangeError("--prior", c.Prior, r)
 	}
 	for i := range commits {
 		commits[i].Likely = slices.ContainsFunc(likely, func(x bisect.Commit) bool { return x.ID == commits[i].ID })
@@ -111,12 +105,24 @@ func (c *Cmd) markLikely(r *repository, ids [2]string, commits []bisect.Commit) 
 	return nil
 }
 
-func rangeError(flag string, paths []string, r *repository) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
+// listChanging lists the commits of a range that change one of a flag's paths; no paths: all. It refuses a path that no
+// commit changes.
+func (r *repository) listChanging(ids [2]string, flag string, paths []string) ([]bisect.Commit, error) {
+	for _, path := range paths {
+		commits, err := r.listCommits(ids, path)
+		if err != nil {
+			return nil, err
+		}
+		if len(commits) == 0 {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s",
+				path).WithFix("check %s, which is read from %s", flag, r.top)
+		}
+	}
+	return r.listCommits(ids, paths...)
 }
 
 // listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; no paths: all.
-func (c *Cmd) listCommits(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
+func (r *repository) listCommits(ids [2]string, paths ...string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {
 		args = append(append(args, "--"), paths...)

@@ -131,6 +131,11 @@ func (c *Cmd) prepare(a *cli.App) (*tuning, error) {
 			"reading the command line of gpuprof tune: --budget and --max-error must be above 0, --steps not below").
 			WithFix("give for example --budget 10m --max-error 1%%")
 	}
+	if c.InPlace && len(c.Link) > 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"reading the command line of gpuprof tune: --link is for the copy of the working folder, and --in-place makes none").
+			WithFix("leave one out")
+	}
 	o := &t.opts
 	for _, text := range c.Try {
 		try, err := tuneprogram.ParseTry(text, a.Rest)
