@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of rows and findings on a terminal, in Markdown and in HTML.
+// Row limit of tables in HTML, and of findings and operators outside HTML.
 const (
 	traceRows     = 60
 	traceFindings = 5
@@ -23,8 +23,8 @@ const (
 
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
-// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. The indexes, one per
-// input, are for the timeline, which is left out without them.
+// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. xs has an index per
+// input; without them the page has no timeline.
 func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
@@ -49,7 +49,8 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
-		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
+		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) },
+			Note: "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
 		const at = 7
@@ -110,7 +111,7 @@ func analysisTitle(a *analyze.Analysis) string {
 	return strings.Join(names, between)
 }
 
-// stepMeta describes the mean step: its length, the number of steps, and the events that bound them.
+// stepMeta describes the mean step: length, number of steps, and the source of their bounds.
 func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
@@ -126,7 +127,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	return []string{step, gpuprof.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
-// cardMeta adds the description of the recording.
+// cardMeta adds the text about the recording.
 func cardMeta(a *analyze.Analysis, meta []string) []string {
 	if a.Recording == nil || a.Recording.Text == "" {
 		return meta
@@ -219,15 +220,10 @@ func phaseTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isLarge reports whether a terminal that is short of lines keeps a part of a step.
+// isLarge reports whether part is at least largeShare of whole; a terminal short of lines keeps such rows.
 func isLarge(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
 
-// largeShare is the least share of a large part.
 const largeShare = 0.01
-
-func stepNote(a *analyze.Analysis) string {
-	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."
-}
 
 func rankTable(a *analyze.Analysis) Table {
 	t := Table{Noun: "rank", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",

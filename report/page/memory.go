@@ -31,7 +31,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
 		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
 		{ID: "calls", Heading: "Memory by call", In: HTML, Blocks: []Block{Chart{ID: "calls-chart", Figure: func() *figure.Figure { return figure.MemoryCalls(a) },
-			Live: func() any { return memoryFlame(moment) }, Kind: Flame, Name: "Memory by call at " + when}}},
+			Live: func() any { return newFlame("B", "bytes with a stack", moment.Calls) }, Kind: Flame, Name: "Memory by call at " + when}}},
 		{ID: "segments", Heading: "Segments", In: HTML, Blocks: []Block{Chart{ID: "map-chart", Figure: func() *figure.Figure { return figure.MemoryMap(a) }}}},
 		{ID: "blocks", Heading: "Largest blocks", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memoryBlocks(moment, when)}},
 		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},

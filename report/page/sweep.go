@@ -59,7 +59,7 @@ func sweepAnswer(runs []*gpuprof.Run) gpuprof.Answer {
 	return a
 }
 
-// leadOf adds to a sweep's answer: the knees of further curves, and settings whose sender was late.
+// leadOf returns what a sweep's answer omits: the knees of further curves, and settings with a late sender.
 func leadOf(runs []*gpuprof.Run) []Block {
 	curves, _ := view.Loads(runs)
 	var out []Block
@@ -72,7 +72,7 @@ func leadOf(runs []*gpuprof.Run) []Block {
 	return out
 }
 
-// lateSettings names the runs whose request sender was late, or "".
+// lateSettings warns of the settings whose sender was late; "" if none was.
 func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
@@ -86,8 +86,8 @@ func lateSettings(runs []*gpuprof.Run) string {
 	return fmt.Sprintf("generator-late: the sender of the requests was late with %s, so the latencies there that measure the sender are left out.", joinLabels(names))
 }
 
-// winnerText names the setting with the highest throughput, or with the shortest step if work is not counted, and
-// whether its interval overlaps the next one's; "" for fewer than two measured settings.
+// winnerText names the setting with the highest throughput (the shortest step if the runs do not count their work), and
+// compares its interval with the next one's; "" for fewer than two measured settings.
 func winnerText(runs []*gpuprof.Run) string {
 	_, points := pointsOf(runs)
 	counted := true
@@ -134,8 +134,8 @@ func winnerText(runs []*gpuprof.Run) string {
 	return text + "overlaps its own: neither is shown to be faster."
 }
 
-// rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
-// of the run, and three equal ones give a narrow interval by chance, while single steps differ twofold.
+// rateInterval returns the interval of a throughput, no narrower than the step's interval. A rate comes from few spans
+// of the run: three spans that are equal by chance give too narrow an interval, while single steps differ twofold.
 func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	ci, steps := rate.CI95, step.CI95
 	if ci == [2]float64{} || steps == [2]float64{} {
@@ -154,7 +154,7 @@ func unitOf(points []point) string {
 	return ""
 }
 
-// sweepTable returns a row per run, and the block that explains the figures.
+// sweepTable returns a table with a row per run, and the block that explains its figures.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
 	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
@@ -208,7 +208,7 @@ func servedCells(q *loadtest.Requests) []Cell {
 	return out
 }
 
-// medianOrZero returns a cell with the median of a step, which is valid even if it is 0.
+// medianOrZero formats the median of a step, for which 0 is a valid value.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}
@@ -233,7 +233,7 @@ func settingCells(p point) []Cell {
 	return out
 }
 
-// sharesOf lists the shares of the stages, which explain why one setting is faster than another.
+// sharesOf lists the stages' shares, by which a reader sees why one setting is faster.
 func sharesOf(runs []*gpuprof.Run) []Block {
 	stages, rows := sharesOfRuns(runs)
 	if len(stages) == 0 {
@@ -286,7 +286,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 	for i, r := range runs {
 		id := fmt.Sprintf("r%d-", i+1)
 		lead, _ := summaryOf(r)
-		s := Section{ID: id + "run", Heading: settingOf(r, runs), Folded: true, Badge: badgeOf(r)}
+		s := Section{ID: id + "run", Heading: settingOf(r, runs), Folded: true, Badge: Badge{Text: view.Status(r), Tone: statusTone(r.Status)}}
 		for _, l := range lead.Lines {
 			s.Brief = append(s.Brief, l.Label+" "+l.Value)
 		}
