@@ -64,7 +64,7 @@ type BarPart struct {
 	Name  string
 	Share float64 // of the whole
 	Text  string  // "60.1 ms, 34.1 %"
-	Place int     // place of a stage in the step, from 0, without the gap; -1 for parts whose tone follows from their name
+	Place int     // position of a stage in the step, from 0, gap not counted; -1 if the name determines the tone
 }
 
 // PartsOf returns the nonempty parts of a bar, in order. Above mostParts the smallest are dropped, and the bar ends
