@@ -38,7 +38,7 @@ func explainCUDA(o *Options, r *Result) {
 	}
 }
 
-// explainNotLoaded warns that no process reported to the recorder's status file, with the probable reason.
+// explainNotLoaded warns that no process wrote to the recorder's status file, with the probable reason.
 func explainNotLoaded(o *Options, r *Result) {
 	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, but not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
@@ -71,7 +71,7 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	}
 }
 
-// Error codes of CUPTI (CUptiResult) with a warning of their own in explainCUDAError.
+// CUPTI's error codes (CUptiResult) for which explainCUDAError has a warning.
 const (
 	cuptiOtherDriver  = 15
 	cuptiNotSupported = 34
@@ -79,7 +79,7 @@ const (
 )
 
 func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDAError) {
-	recorded := p.CUPTI != 0 // with a second libcupti, after the one of this error had failed
+	recorded := p.CUPTI != 0 // another libcupti worked after this one had failed
 	switch {
 	case e.Where == "write" || e.Where == "open":
 		fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
@@ -109,7 +109,7 @@ func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDA
 	}
 }
 
-// injectionTaken returns the library of another tool that CUDA_INJECTION64_PATH names, or "" if there is none.
+// injectionTaken returns another tool's library that CUDA_INJECTION64_PATH names; "" without one.
 func injectionTaken(env []string) string {
 	path := lookup(env, envInjection)
 	if _, err := os.Stat(path); path == "" || err != nil {
