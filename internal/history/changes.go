@@ -198,8 +198,7 @@ func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Numbe
 	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
 }
 
-// sentinelChange is a change of the sentinel at a session; worse is a logarithm, positive if the sentinel became
-// slower.
+// sentinelChange is a change of the sentinel at a session; worse is a logarithm, positive if the sentinel became worse.
 type sentinelChange struct {
 	at    int
 	worse float64

@@ -21,7 +21,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		return nil, view.ErrNoRun("an analysis of memory")
 	}
 	d := &a.Devices[0]
-	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
 	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
@@ -62,7 +62,7 @@ func memoryInput(a *memsnap.Analysis, i int) string {
 	return name
 }
 
-func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
+func memoryMeta(d *memsnap.Device) []string {
 	out := []string{fmt.Sprintf("device %d", d.ID), gpuprof.Plural(d.Events, "event")}
 	if n := len(d.Steps); n > 0 {
 		out = append(out, gpuprof.Plural(n, "step"))
