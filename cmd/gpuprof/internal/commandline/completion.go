@@ -50,7 +50,7 @@ var wantFiles = Candidate{":files", ""}
 // wantCommand asks the shell to complete the words after the first n as a command of its own.
 func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
-// Complete lists the completions of the last word.
+// Complete lists the completions of the last of the words, which may be empty.
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
@@ -105,7 +105,7 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	return nil
 }
 
-// nodeIn returns the verb or sub-verb that words name (else node), and the index of the first word after its name.
+// nodeIn returns the verb or sub-verb that the words name, or node, and the index of the first word after its name.
 func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	for {
 		name, i := firstWord(node, words, at)
@@ -116,7 +116,7 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	}
 }
 
-// flagValue completes the value of --flag=typed, which is one word.
+// flagValue completes the value in a word --flag=typed.
 func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []Candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
@@ -155,7 +155,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// FindFlag returns a verb's visible flag of that name; nil if there is none.
+// FindFlag returns the visible flag of a verb that a word (--name or -n) names; nil if there is none.
 func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
@@ -165,7 +165,8 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-// flagCandidates lists a verb's flags; for run and tune without a workload also those for a user's program.
+// flagCandidates lists a verb's flags. For run and tune without a workload it also lists the flags for a user's
+// program.
 func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	var out []Candidate
 	add := func(f *kong.Flag) {
@@ -181,7 +182,7 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	return out
 }
 
-// positional returns the argument to which the next word would belong.
+// positional returns the argument to which the next word would belong; nil if there is none.
 func positional(node *kong.Node, words []string) *kong.Value {
 	n := 0
 	for i, w := range words {
@@ -207,7 +208,7 @@ func positional(node *kong.Node, words []string) *kong.Value {
 	return node.Positional[n]
 }
 
-// valuesOf lists the values of a flag or argument: its choices, or the values that its `complete` tag asks for.
+// valuesOf lists the values of a flag or argument: its choices, or those of the kind that its `complete` tag names.
 func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return named(choices)
