@@ -14,10 +14,9 @@ import (
 type Stage struct {
 	Name, Role            string          // Role of StageResult
 	Device, Host, Exposed *gpuprof.Series // nil if it does not apply
-	// Share is the stage's share of the exposed time of all samples: medians would lose a rare stage.
+	// Share is the stage's part of the exposed time of all samples. A part of the medians would be 0 for a rare stage.
 	Share float64
-	// BytesPerS and FlopsPerS are the counted bytes and flops, divided by the median device time; 0 if nothing is
-	// counted.
+	// BytesPerS and FlopsPerS are the counted bytes and flops, divided by the median device time; 0 without counts.
 	BytesPerS, FlopsPerS float64
 	Intensity            float64 // flops per byte; 0 if unknown
 	BoundS               float64 // roofline bound, s; 0 if there is none
@@ -26,7 +25,7 @@ type Stage struct {
 	Counters             map[string]float64
 }
 
-// Order of the rows: the step's work, the host's launches, its waits, then time outside of all stages.
+// Order of the rows: the step's work, the host's launches, its waits, then the time outside of all stages.
 const (
 	rankWork = iota
 	rankLaunch
@@ -51,7 +50,7 @@ func (s Stage) Waits() bool {
 	return s.Role == gpuprof.RoleSync.String() || s.Role == gpuprof.RoleSlot.String()
 }
 
-// Stages returns the step's stages in order, with launch, waits and gap last, and without kernels.
+// Stages returns the step's stages without their kernels, in order, with launch, waits and gap last.
 func Stages(r *gpuprof.Run) []Stage {
 	var out []Stage
 	shares := map[string]float64{}
@@ -93,7 +92,7 @@ func deriveRates(v *Stage, bound gpuprof.Bound) {
 	v.OfBound = v.BoundS / v.Device.Median
 }
 
-// Kernels returns a stage's kernels, from the marked kernel pass.
+// Kernels returns a stage's kernels, from the pass that marks kernels.
 func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	var out []gpuprof.StageResult
 	for _, s := range r.Stages {
@@ -104,7 +103,7 @@ func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	return out
 }
 
-// HasTimes reports whether the run's times can be shown; an invalid run's cannot.
+// HasTimes reports whether the run has times to show; those of an invalid run are not shown.
 func HasTimes(r *gpuprof.Run) bool {
 	if r.Status == gpuprof.Invalid {
 		return false
@@ -190,7 +189,7 @@ func Tool(r *gpuprof.Run) string {
 // ModelKnob reports whether a knob changes the computed result.
 func ModelKnob(r *gpuprof.Run, name string) bool { return slices.Contains(r.ModelKnobs, name) }
 
-// Vary lists the keys that differ between runs: knobs, then preset, device, mode and seed; none for repeats.
+// Vary lists the keys that differ between runs: knobs, then workload, preset, device, mode and seed.
 func Vary(runs []*gpuprof.Run) []string {
 	names := map[string]bool{}
 	for _, r := range runs {
@@ -210,7 +209,7 @@ func Vary(runs []*gpuprof.Run) []string {
 	return out
 }
 
-// Setting returns the value of a knob, or else of another key of Vary.
+// Setting returns the value of a knob or of another key of Vary.
 func Setting(r *gpuprof.Run, name string) string {
 	if v, ok := r.Knobs[name]; ok {
 		return v
@@ -239,12 +238,12 @@ func SettingText(r *gpuprof.Run, names []string) string {
 	return strings.Join(parts, " ")
 }
 
-// Compact drops nil runs, so that renderers need not check.
+// Compact removes nil runs, so that renderers need not check for them.
 func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
 }
 
-// ErrNoRun returns the error of a renderer without a run.
+// ErrNoRun returns the error of a renderer that has no run to show.
 func ErrNoRun(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show", what).WithFix("give a file written by gpuprof run")
 }
