@@ -85,10 +85,10 @@ func Write(w io.Writer, r *health.Report) error {
 		f.add([][2]string{{"node", r.Node}}, float64(r.Measured.Unix()))
 		all = append(all, f)
 	}
-	return write(w, all)
+	return writeFamilies(w, all)
 }
 
-func write(w io.Writer, all []*family) error {
+func writeFamilies(w io.Writer, all []*family) error {
 	out := bufio.NewWriter(w)
 	for _, f := range all {
 		if len(f.samples) == 0 {
