@@ -1,9 +1,10 @@
 // Package push sends a profile to a server: a receiver of OTLP profiles (OpenTelemetry Collector) or Pyroscope.
-// Credentials come from the environment and appear in no message. A push has few attempts, each with a time limit.
+// Credentials come from the environment and are in no message. A push has few attempts, each with a time limit.
 package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Send sends a profile. It retries if the server is busy or out of reach, not if the server refuses.
+// Send sends a profile. It retries if the server is busy or cannot be reached, but not if the server refuses.
 func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
 	encode := s.encodeOTLP
 	if s.pyroscope {
@@ -146,8 +147,7 @@ type message struct {
 	body  []byte
 }
 
-// sendOnce sends the message once. again reports that a retry may succeed; wait is the pause that the server asked
-// for.
+// sendOnce sends the message once. again reports that a retry may succeed; wait is the pause that the server requested.
 func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
 	u := *s.url
 	u.RawQuery = m.query.Encode()
@@ -190,12 +190,7 @@ func (s *Server) authorize(r *http.Request) {
 	}
 }
 
-func (s *Server) serviceName() string {
-	if name := s.getenv(serviceVariable); name != "" {
-		return name
-	}
-	return "gpuprof"
-}
+func (s *Server) serviceName() string { return cmp.Or(s.getenv(serviceVariable), "gpuprof") }
 
 // describeRefusal formats the HTTP status and the first line of a text answer.
 func describeRefusal(status, kind string, text []byte) string {
