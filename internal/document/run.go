@@ -22,6 +22,17 @@ func Encode(w io.Writer, doc any) error {
 	return nil
 }
 
+// EncodeLine returns JSON on one line, with <, > and & as they are.
+func EncodeLine(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
 // EncodeRuns writes one run as an object, several runs (a sweep) as an array.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	all := make([]any, len(runs))

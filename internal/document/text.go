@@ -55,7 +55,7 @@ func CleanStrings(v any) {
 	c.cleanValue(reflect.ValueOf(v))
 }
 
-// cleaner remembers which types can have a string, in order to skip lists of samples, most of a document.
+// cleaner remembers which types can have a string. It skips lists of samples, which are most of a document.
 type cleaner struct{ holds map[reflect.Type]bool }
 
 func (c *cleaner) holdsText(t reflect.Type) bool {
