@@ -52,7 +52,7 @@ type BarRatio struct {
 // Action is the next action to take.
 type Action struct {
 	Text string `json:"text"`
-	// Command is one line to copy, with paths as the user gave them; "" without such a command.
+	// Command is one line to copy, with paths as the user gave them; "" without a command.
 	Command string `json:"command,omitempty"`
 }
 

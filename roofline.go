@@ -94,7 +94,7 @@ func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
 	return out
 }
 
-// bytes returns the least time of a cost's traffic, s. Bytes that are read and written count as a copy, the others as
+// bytes returns the least time of a cost's traffic, s. Bytes that are read and written count as a copy, other bytes as
 // reads or writes. missing is the reason if a peak rate is unknown.
 func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing string) {
 	all := least.Bytes()
@@ -124,8 +124,8 @@ func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing 
 	return seconds, ""
 }
 
-// Beside compares the bound with the measured time, s. A bound longer than that is wrong: Beside removes it, and
-// Missing has the reason.
+// Beside compares the bound with the measured time, s. A bound above the measured time is wrong: Beside removes it, and
+// sets Missing to the reason.
 func (b Bound) Beside(measured float64) Bound {
 	if b.S <= 0 || !(measured > 0) || b.S <= measured {
 		return b

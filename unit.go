@@ -146,8 +146,8 @@ func FormatChange(change float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
-// Significant formats v with n significant digits, without an exponent unless v is tiny or huge. All digits before the
-// point are kept, up to 15. "0" if v is not finite.
+// Significant formats v with n significant digits; "0" if v is not finite. It keeps all digits before the point, up to
+// 15. Only tiny and huge values have an exponent.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
 	if r == 0 || !IsFinite(r) {

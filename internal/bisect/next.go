@@ -51,7 +51,7 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {
-		// If the parent is GOOD, every probe of the commit is such a quartet.
+		// If the parent is GOOD, every quartet of the commit compares these two.
 		if q.Commit == m && q.Against == parent {
 			n++
 		}

@@ -72,8 +72,8 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects records in p which suspects were measured again, and which of them are significantly worse than their
-// siblings again. A figure that is off only now becomes a note of r.
+// judgeSuspects records in p which suspects were measured again, and which of them were significantly worse than their
+// siblings both times. A figure that is off only in the second measurement becomes a note of r.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {
@@ -112,9 +112,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm for a further measurement, where second is the norm of its healthy GPUs. If second has
-// enough GPUs, or n (the first measurement's norm) has too few, that is second. Otherwise it is n moved to second's
-// median, its spread widened by the standard error of that median.
+// recentre returns the norm of a second measurement. n is the norm of the first one, and second that of the healthy
+// GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n moved to
+// second's median, with its spread widened by that median's standard error.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second

@@ -70,7 +70,8 @@ type Straggler struct {
 	MoreS  gpuprof.Number `json:"more_s"`
 	Share  gpuprof.Number `json:"share"`   // CostS as a share of the step
 	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it exceeds the other ranks
-	// Collective is the one at which the other ranks wait longest, and WaitS their median wait there, per step.
+	// Collective is the collective at which the other ranks wait longest, and WaitS their median wait there, s per
+	// step.
 	Collective string         `json:"collective"`
 	WaitS      gpuprof.Number `json:"wait_s"`
 	Cause      string         `json:"cause"`
@@ -88,7 +89,7 @@ type RankWait struct {
 	MoreS gpuprof.Number `json:"more_s"` // excess over its siblings
 }
 
-// mostRows limits the ranks in the document, unless Options.Top asks for more.
+// mostRows limits the ranks in the document, if Options.Top does not.
 const mostRows = 64
 
 func (r *Report) findStragglers(lines []*timeline) {

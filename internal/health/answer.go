@@ -110,7 +110,7 @@ func (o *Off) Expectation() string {
 	return "expected"
 }
 
-// bar draws the figure over its expected value; nil without such a ratio.
+// bar draws the figure relative to its expected value; nil without an expected value.
 func (o *Off) bar() *gpuprof.Bar {
 	return gpuprof.RatioBar(o.Metric+", "+o.Device+" / expected", float64(o.Value)/float64(o.Expected), 0, 0)
 }

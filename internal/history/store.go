@@ -62,7 +62,7 @@ type Added struct {
 	Known bool   // the object existed
 }
 
-// Add writes a session unless the store has it.
+// Add writes a session, if the store does not have it.
 func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	name, text, err := session.encode()
 	if err != nil {

@@ -134,7 +134,7 @@ func findPendingFree(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"the stream that waits can take longer"}}, true
 }
 
-// findPrivatePool finds free memory in private pools (of CUDA graphs) that one shared pool would not need.
+// findPrivatePool finds the free memory in private pools (of CUDA graphs) that would be saved if they shared one pool.
 func findPrivatePool(c *ruleInput) (Finding, bool) {
 	type held struct{ total, live int64 }
 	pools := map[[2]uint64]*held{}

@@ -168,7 +168,8 @@ const (
 	// graphResultsSeen applies if C++ frames of the frees show the graph: modules can free as many temporaries as they
 	// keep results. Hooks that collect results without a graph keep 5 of 12.
 	graphResults, graphResultsSeen = 0.6, 0.4
-	// leastInGraph is the smallest share of kept blocks that the graph itself frees; the program refers to the others.
+	// leastInGraph is the smallest share of kept blocks that the graph itself must free. The program has references to
+	// the remaining blocks.
 	leastInGraph = 0.5
 	graphPeak    = 0.5
 	graphBlocks  = 8

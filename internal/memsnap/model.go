@@ -102,7 +102,7 @@ type model struct {
 	spent    int64 // already charged to the budget
 }
 
-// release is a private pool whose memory empty_cache returned, with the first event of such a return.
+// release is a private pool whose memory empty_cache returned, with the first event that shows this return.
 type release struct{ pool, event int }
 
 // checkModel compares the model with the recording and finds the calls of empty_cache. Of the possible orders it

@@ -140,7 +140,7 @@ func (r *Replay) computeStart() {
 			r.Freed = from.freedBy != from.stack
 		}
 	}
-	// Contradictory allocations were counted neither at the end nor when freed.
+	// Allocations that contradict the events were not counted, neither at the end nor when they were freed.
 	r.eachAlloc(func(a *allocation) {
 		if a.born != never && a.done != never && !r.isFreedAt(a) {
 			r.Start.Requested += int64(a.size)

@@ -16,8 +16,8 @@ type WhatIf struct {
 	Retries       int   `json:"retries"` // requests before which cached memory was returned
 	// Exact reports that the recording is complete and that both bounds are equal.
 	Exact bool `json:"exact"`
-	// OOM reports whether the failed request, or an earlier one, also fails under this setting; null if none failed, or
-	// if that is uncertain. Later requests are not replayed.
+	// OOM reports whether the failed request, or an earlier one, also fails under this setting. It is null if no
+	// request failed, or if the answer is uncertain. Later requests are not replayed.
 	OOM *bool `json:"oom"`
 
 	advice bool // a setting, not a change to the program

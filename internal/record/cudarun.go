@@ -53,8 +53,8 @@ type follower struct {
 	stretch
 }
 
-// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. For a program
-// without steps that is WindowAfter + Window after the first kernel.
+// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. If the program
+// shows no steps, it asks WindowAfter + Window after the first kernel.
 func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *follower {
 	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)

@@ -56,8 +56,8 @@ func medianStep(x *analyze.Index) int64 {
 	return took[len(took)/2]
 }
 
-// stepsToSkip returns the number of first steps to leave out: Skip, but no more than fit into Longest unless SkipExact
-// is set.
+// stepsToSkip returns the number of first steps to omit. That is Skip, and without SkipExact at most as many as fit
+// into Longest.
 func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip

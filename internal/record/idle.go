@@ -22,8 +22,8 @@ const (
 	controlIdle   = "i" // end the window
 )
 
-// ArmedFolder returns the folder of a recording, given the folder, or the id of a process with the CUDA recorder or the
-// Python hook, or of an ancestor of such a process. The error is ErrUsage if there is none.
+// ArmedFolder returns the folder of a recording. of is the folder itself, or the ID of a process with the CUDA recorder
+// or the Python hook, or of its ancestor. The error is ErrUsage if there is no such recording.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The command line alone selects the recorder. To run the program in order to find out would run it twice.
+// Select the recorder by the command line alone. Other knowledge would need a further run of the program.
 
 var (
 	pythonName   = lazyregexp.New(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)

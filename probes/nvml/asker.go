@@ -107,8 +107,8 @@ func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	return "", "", ""
 }
 
-// ECCHealth returns the fault of uncorrected errors, with the fix. Errors up to the number of replaced rows are in
-// repaired memory, unless a row still waits for its repair.
+// ECCHealth returns the fault of uncorrected errors, with the fix. Errors up to the number of repaired rows are no
+// fault: they were in memory that is replaced.
 func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	if n := float64(d.Uncorrected); n > d.repairedRows() {
 		return fmt.Sprintf("%g uncorrected errors since the driver was loaded", n), d.resetFix() + "; if the fault returns, replace the GPU"
@@ -116,8 +116,8 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows returns the number of memory rows that spare rows replaced. It is 0 if unknown, or unless NVML reports
-// that no row waits for a replacement and that none failed.
+// repairedRows returns the number of memory rows that spare rows replaced. It is 0 if NVML does not report the number,
+// or does not report that no row waits for a replacement and none failed.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

@@ -239,7 +239,7 @@ func (h *handle) readFields(f []field) {
 	}
 	v := h.values[:len(f)]
 	for i := range v {
-		// A driver may fill only the fields that it supports; the others must not look successful.
+		// A driver may set only the fields that it supports. Fields that it does not set must not look successful.
 		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
 	}
 	if err := resultError(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {

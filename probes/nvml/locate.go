@@ -17,8 +17,8 @@ type Located struct {
 	Driver bool
 }
 
-// Locate lists the GPUs by PCI address: from the NVIDIA driver, which keeps the UUID of a lost GPU, else from the PCI
-// bus. root is the folder with /proc and /sys. The list is empty if the kernel shows neither.
+// Locate lists the GPUs by PCI address. The list is that of the NVIDIA driver, which keeps the UUID of a lost GPU, or
+// without it that of the PCI bus. It is empty if the kernel shows no list. root is the folder with /proc and /sys.
 func Locate(root string) []Located {
 	var out []Located
 	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // cannot fail: the pattern is valid
@@ -62,9 +62,10 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in missing addresses and UUIDs of NVML's GPUs from found, the kernel's list. An address is filled in
-// only if both lists have the same length: it is the only unused one, or the one at the same position. The latter needs
-// equal positions of all addresses that NVML returned, since NVML lists GPUs by PCI address.
+// Identify sets missing addresses and UUIDs of NVML's GPUs from found, the kernel's list. It sets an address only if
+// both lists have the same length. The address is the only unused one, or else the one at the GPU's position. The
+// latter is valid because NVML lists GPUs by PCI address; it is used only if all known addresses have equal positions
+// in both lists.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {

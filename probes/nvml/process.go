@@ -69,8 +69,8 @@ func (p procs) commandName(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// isOurs reports whether pid is this process, a descendant, or the gpuprof of the same name that started it and waits.
-// That one opened the device to check the settings, so NVML lists it until it ends.
+// isOurs reports whether pid is this process, a descendant, or the gpuprof that started this process and waits for it.
+// The latter has opened the device to check the settings, so that NVML lists it until it ends.
 func (p procs) isOurs(pid int) bool {
 	return p.isBelow(pid, p.self) || p.commandName(pid) != "" && p.commandName(pid) == p.commandName(p.self) && p.isBelow(p.self, pid)
 }

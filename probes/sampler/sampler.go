@@ -83,7 +83,7 @@ func (s *Sampler) runLoop(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// sample takes one reading of every quantity, unless paused.
+// sample takes one reading of every quantity. It does nothing while sampling is paused.
 func (s *Sampler) sample() {
 	s.reading.Lock()
 	defer s.reading.Unlock()

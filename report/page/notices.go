@@ -183,7 +183,7 @@ func sharedText(texts []string) (string, []string) {
 	return strings.Join(shared, " "), parts
 }
 
-// isUnit reports whether a word is a unit of the preceding number, or has neither letters nor digits.
+// isUnit reports whether a word is a unit of the preceding number, or has no letter and no digit.
 func isUnit(word string) bool {
 	return slices.Contains([]string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}, word) || !strings.ContainsFunc(word, isWord)
 }

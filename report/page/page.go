@@ -93,7 +93,7 @@ type Block interface{ Shown() Where }
 // Style is the purpose of a text.
 type Style int
 
-// Styles.
+// Styles of a Text.
 const (
 	Paragraph Style = iota
 	Lead            // the document in a sentence or two, large or bold
@@ -140,7 +140,7 @@ type Table struct {
 	// as much. More is the text about omitted rows: "%d more in --format json".
 	Max  [3]int
 	More string
-	// Folded is the summary line of a table that is closed at first, in formats that can.
+	// Folded is the summary line under which the table is hidden at first, in formats with such lines.
 	Folded string
 	In     Where
 }
@@ -152,7 +152,7 @@ type Column struct {
 	Narrow string
 	Wide   bool // omitted on a terminal narrower than 110 columns
 	Left   bool // left-aligned words; figures are right-aligned
-	// Drop ranks columns of a table that is too wide for a terminal: the highest is dropped first, 0 never.
+	// Drop is the order in which a terminal drops columns of a table that is too wide: the highest first, 0 never.
 	Drop  int
 	Named bool // a terminal that drops the column names it below the table
 	// Most limits a cell's width in terminal columns; 0 means no limit. Least is the width to which the column is
@@ -207,7 +207,8 @@ type Item struct {
 	// More is shown on demand under the title MoreText, in HTML only.
 	More     []Block
 	MoreText string
-	// About names the rule or warning to which HTML links the item. ID is the anchor of an explaining item.
+	// About is the rule or warning to whose explanation the item has a link in HTML. ID is the anchor of an item that
+	// is such an explanation.
 	About, ID string
 	// Place is the finding's number in the page's timeline, from 1; 0 if the timeline does not show it.
 	Place int

@@ -51,8 +51,8 @@ func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
 
-// overheadText describes a measured cost. An interval around zero is no speed-up: its upper end is the bound, unless
-// the interval is too wide (notMeasurable).
+// overheadText describes a measured cost. An interval around zero is no speed-up: the cost is then bounded by its upper
+// end, or not measurable if the interval is too wide (notMeasurable).
 func overheadText(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
 	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {

@@ -62,8 +62,8 @@ func (r *rowBuilder) add(b box) {
 	r.pushMerged(0, b)
 }
 
-// pushMerged passes a box to merge n. Each merge joins longer neighbours than the one before; behind the last merge,
-// the box joins the row.
+// pushMerged passes a box to merge n. Each merge joins neighbours over a longer distance than the merge before it.
+// After the last merge the box is part of the row.
 func (r *rowBuilder) pushMerged(n int, b box) {
 	if n == len(r.merges) {
 		if r.out = append(r.out, b); len(r.out) > maxBoxes {
