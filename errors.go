@@ -52,8 +52,8 @@ func Errorf(kind error, format string, args ...any) *Error {
 // Unfit is a reason why a call cannot use an argument, with the fix. The zero value is no reason.
 type Unfit struct{ Why, Fix string }
 
-// Of returns ErrUsage for the reason. format is as for fmt.Errorf, and Of appends the reason: "copying %d bytes: the
-// source".
+// Of returns ErrUsage with a message, formatted as by fmt.Errorf, to which it appends the reason: "copying %d bytes:
+// the source".
 func (u Unfit) Of(format string, args ...any) error {
 	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
 }

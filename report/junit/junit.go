@@ -219,7 +219,7 @@ func (s *suite) addFailed(c *compare.Comparison, n names) {
 	}
 }
 
-// shrinkTo drops cases until the document fits: passed ones first, and the last ones first.
+// shrinkTo drops cases until the document fits. It drops passed cases first, the last ones first.
 func (s *suite) shrinkTo(limit int) {
 	const frame = 4096 // size of header, suite and properties
 	size := frame + 8*len(s.Out)

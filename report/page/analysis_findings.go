@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists the findings. Ranks mostly share their problems. Outside HTML, a rule therefore lists the
-// findings of one input, where its first finding is, and counts those in other inputs.
+// traceFindingList lists the findings. Ranks mostly have the same problems. Outside of HTML, a rule's findings are
+// therefore listed only for the input of its first finding; those of other inputs are counted.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
