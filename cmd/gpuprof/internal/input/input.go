@@ -229,7 +229,7 @@ func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	return xla.Read(ctx, text, in.Path, room-l.Text)
 }
 
-// foreign returns the error for a file that is not a trace; the error names the file's kind.
+// foreignError returns the error for a file that is not a trace; the error names the file's kind.
 func (in *File) foreignError() error {
 	if in.whole || in.Database || in.cuda || in.xla {
 		return nil // reading the file gives the error
