@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -123,10 +124,8 @@ func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over
 // repeatEnds measures GOOD and BAD again after a long pause, in which the machine may have changed.
 func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	last := 0.0
-	for _, list := range [][]bisect.Quartet{s.Check, s.Quartet} {
-		for _, q := range list {
-			last = max(last, q.StartS+q.Seconds)
-		}
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
+		last = max(last, q.StartS+q.Seconds)
 	}
 	if s.Exact || float64(r.trees.clock().Unix())-last < pauseS {
 		return nil
