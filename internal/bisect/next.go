@@ -78,7 +78,7 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 			k, cost = buildQuartets, build+buildQuartets
 		}
 		n := quartets[m]
-		gain := entropy(p.UpTo(m)) * (noise.informationShare(n+k) - noise.informationShare(n)) / cost
+		gain := entropyOf(p.UpTo(m)) * (noise.informationShare(n+k) - noise.informationShare(n)) / cost
 		if gain > most {
 			most, best, ok = gain, Step{m, 0, k}, true
 		}
@@ -171,8 +171,8 @@ func (m model) informationShare(n int) float64 {
 	return 1 - math.Exp(-d/8)
 }
 
-// entropy returns the entropy of an event with probability p, in bits.
-func entropy(p float64) float64 {
+// entropyOf returns the entropy of an event with probability p, in bits.
+func entropyOf(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
 	}

@@ -63,13 +63,13 @@ const longName = 1024
 // checkName refuses a name that leads out of its bucket or has unprintable characters, since names can come from users.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
-		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shorten(name), longName)
+		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shortenName(name), longName)
 	}
 	return nil
 }
 
-// shorten returns the beginning of a name, for error messages.
-func shorten(name string) string { return name[:min(len(name), 100)] }
+// shortenName returns the beginning of a name, for error messages.
+func shortenName(name string) string { return name[:min(len(name), 100)] }
 
 // Folder is a Bucket of files.
 type Folder struct {

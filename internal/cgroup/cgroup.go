@@ -61,7 +61,7 @@ func readMounts(root fs.FS) mounts {
 		if !ok || len(f) < 5 || len(b) < 3 {
 			continue
 		}
-		m := mount{point: strings.TrimPrefix(unescape(f[4]), "/"), root: unescape(f[3])}
+		m := mount{point: strings.TrimPrefix(unescapePath(f[4]), "/"), root: unescapePath(f[3])}
 		switch b[0] {
 		case "cgroup2":
 		case "cgroup":
@@ -74,7 +74,7 @@ func readMounts(root fs.FS) mounts {
 	return all
 }
 
-func unescape(s string) string {
+func unescapePath(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		if s[0] == '\\' && len(s) >= 4 {

@@ -48,13 +48,13 @@ func (a *Analysis) findAll() {
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
 		// Errors come first, then growth per step, then the other findings.
-		return cmp.Or(cmp.Compare(urgency(x), urgency(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		return cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
 }
 
-// urgency returns the first sort key of findings: errors that ended the program, then leaks that will end it, then all
+// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then all
 // others.
-func urgency(f Finding) int {
+func urgencyOf(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:
 		return 0

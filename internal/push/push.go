@@ -62,7 +62,7 @@ func To(address string, getenv func(string) string) (*Server, error) {
 	refuse := func(why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the address to push to: %s", why).WithFix("give otlp+http://HOST:4318 (a receiver of OTLP profiles) or pyroscope+http://HOST:4040, with https where the server has it")
 	}
-	s := &Server{getenv: getenv, pause: sleep, client: &http.Client{
+	s := &Server{getenv: getenv, pause: waitPause, client: &http.Client{
 		Timeout:       tryTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials go to the named server only
 	}}
@@ -97,7 +97,7 @@ func (s *Server) String() string {
 	return document.CleanText(s.url.Scheme + "://" + s.url.Host + s.url.Path)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func waitPause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

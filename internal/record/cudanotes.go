@@ -42,7 +42,7 @@ func explainCUDA(o *Options, r *Result) {
 func explainNotLoaded(o *Options, r *Result) {
 	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, but not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
-		for _, path := range recordings(o.Dir) {
+		for _, path := range listRecordings(o.Dir) {
 			_ = os.Remove(path) // the file holds no event
 		}
 		return

@@ -156,5 +156,5 @@ func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err e
 }
 
 func (w *stretch) files() []string {
-	return slices.DeleteFunc(recordings(w.dir), func(path string) bool { return w.old[path] })
+	return slices.DeleteFunc(listRecordings(w.dir), func(path string) bool { return w.old[path] })
 }

@@ -84,7 +84,7 @@ func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 		return nil, err
 	}
 	w := newStretch(o, dir)
-	for _, path := range append(recordings(dir), finished(dir)...) {
+	for _, path := range append(listRecordings(dir), listTraces(dir)...) {
 		w.old[path] = true
 	}
 	return w.recordWindow(ctx)
@@ -133,8 +133,8 @@ func writeControl(dir, state string) error {
 	return nil
 }
 
-// recordings lists the CUDA recordings in a folder that are not yet renamed to traces.
-func recordings(dir string) []string {
+// listRecordings lists the CUDA recordings in a folder that are not yet renamed to traces.
+func listRecordings(dir string) []string {
 	return outside.Dir(dir).Glob("cuda-*.gpt")
 }
 
@@ -162,7 +162,7 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 			return r, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
 		}
 	}
-	for _, path := range finished(w.dir) {
+	for _, path := range listTraces(w.dir) {
 		if !w.old[path] {
 			r.Traces = append(r.Traces, path)
 		}
@@ -194,8 +194,8 @@ func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAP
 	return out
 }
 
-// finished lists the traces in a folder.
-func finished(dir string) []string {
+// listTraces lists the traces in a folder.
+func listTraces(dir string) []string {
 	return outside.Dir(dir).Glob("trace-*.gpt")
 }
 

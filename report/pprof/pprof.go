@@ -75,7 +75,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	}
 	joules := false
 	for _, r := range runs {
-		b.p.Comments = append(b.p.Comments, fingerprint(r)...)
+		b.p.Comments = append(b.p.Comments, describeRun(r)...)
 		if view.HasTimes(r) {
 			b.addRun(r)
 			joules = joules || view.Usable(r.EnergyStep) != nil
@@ -249,7 +249,7 @@ func labelsOf(r *gpuprof.Run, p int) map[string][]string {
 	return out
 }
 
-func fingerprint(r *gpuprof.Run) []string {
+func describeRun(r *gpuprof.Run) []string {
 	out := []string{
 		view.Title(r) + ", " + view.Headline(r),
 		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Cut(r.Device.CPU, 80), r.Device.CPUCores, view.Cut(r.Device.OS, 20), view.Cut(r.Device.Kernel, 60), view.Cut(r.Device.Go, 20)),

@@ -68,14 +68,14 @@ func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 func namesFile(words []string) bool {
 	name := words[0]
 	info, err := os.Stat(name)
-	known := slices.Contains(readable(), strings.ToLower(filepath.Ext(name)))
+	known := slices.Contains(readableExtensions(), strings.ToLower(filepath.Ext(name)))
 	if err != nil {
 		return (known || strings.ContainsRune(name, filepath.Separator)) && commandIn(words) == nil
 	}
 	return known || info.IsDir() || commandIn(words) == nil
 }
 
-// readable lists the extensions of the files that gpuprof shows.
-func readable() []string {
+// readableExtensions lists the extensions of the files that gpuprof shows.
+func readableExtensions() []string {
 	return []string{".json", ".gz", ".zst", ".sqlite", ".db", ".pb", ".gpt", ".pickle", ".pprof", ".xml", ".txt"}
 }

@@ -95,7 +95,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Diagnosis), wideInFull(addPages(page.Diagnosis, 0, nil)))},
 		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Check, 0, nil)},
 		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Noise, 0, nil)},
-		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(explanations(tool), addPages(page.Explanation, 0, nil))},
+		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(briefExplanations(tool), addPages(page.Explanation, 0, nil))},
 	}
 }
 
@@ -121,8 +121,8 @@ func always[D any](build func(D) *brief.Document) func(D) (*brief.Document, erro
 	return func(doc D) (*brief.Document, error) { return build(doc), nil }
 }
 
-// explanations builds brief documents of explanations, and adds the tool, which explanations do not have.
-func explanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
+// briefExplanations builds brief documents of explanations, and adds the tool, which explanations do not have.
+func briefExplanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
 	return func(entries []explain.Entry) (*brief.Document, error) {
 		d := brief.Explanations(entries)
 		d.Tool = tool

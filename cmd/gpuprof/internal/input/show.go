@@ -56,7 +56,7 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 		}
 		what = append(what, kind)
 	}
-	if i := slices.IndexFunc(what, func(kind string) bool { return !together(what[0], kind) }); i > 0 {
+	if i := slices.IndexFunc(what, func(kind string) bool { return !areComparable(what[0], kind) }); i > 0 {
 		both := fmt.Sprintf("the first is %s and the second %s", what[0], what[i])
 		return Shown{}, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s and %s: %s", paths[0], paths[i], both).
 			WithFix("give them one after the other")
@@ -65,8 +65,8 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 	return Shown{What: what[0], Args: args}, err
 }
 
-// together reports whether one command takes files of both kinds. Results of any origin can be compared.
-func together(a, b string) bool {
+// areComparable reports whether one command takes files of both kinds. Results of any origin can be compared.
+func areComparable(a, b string) bool {
 	isResult := func(kind string) bool {
 		return slices.Contains([]string{document.A(document.Run), document.A(document.Analysis), aBenchmark, aBaseline}, kind)
 	}
