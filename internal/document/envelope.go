@@ -88,8 +88,8 @@ func HeadOf(text []byte) gpuprof.Head {
 // Enveloped is a document; it embeds a gpuprof.Head.
 type Enveloped interface{ Envelope() *gpuprof.Head }
 
-// Decode reads a document of one of the wanted kinds into v. name is the file's name, for errors. The error is that of
-// Accept, or ErrInput for a text that is damaged, malformed or needs more memory than DecodedMemory.
+// Decode reads a document of one of the wanted kinds into v. name is the file's name, for errors. It returns Accept's
+// error, or ErrInput for a text that is damaged, malformed or needs more memory than DecodedMemory.
 func Decode(text []byte, name string, v Enveloped, want ...gpuprof.DocumentKind) error {
 	return decodeIn(outside.NewRoom(), text, name, v, want)
 }

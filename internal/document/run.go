@@ -22,7 +22,7 @@ func Encode(w io.Writer, doc any) error {
 	return nil
 }
 
-// EncodeLine returns JSON on one line, with <, > and & as they are.
+// EncodeLine returns JSON on one line, with <, > and & unescaped.
 func EncodeLine(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

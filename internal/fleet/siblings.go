@@ -116,8 +116,8 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns the own times, ns, of line i's operations if the line were as fast as its siblings. The times of
-// all operations before a collective call are shortened by one factor.
+// siblingTimes returns the own times, ns, of line i's operations at the speed of its siblings. The times of all
+// operations before a collective call are shortened by one factor.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))

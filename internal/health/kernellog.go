@@ -215,7 +215,8 @@ func PCIAddress(address string) string {
 }
 
 // AskLog assigns the events of a log to the devices. A fault of an unlisted device adds a card named by its address. A
-// message without an address is of the only device, else of AllGPUs. why is the reason if there is no log.
+// message without an address counts for the only device, or for AllGPUs if there are several. why is the reason if
+// there is no log.
 func AskLog(cards []Card, l Log, why string) []Card {
 	seen := map[string]bool{}
 	for i := range cards {

@@ -96,7 +96,7 @@ type SeenIn struct {
 	Seen   Seen
 }
 
-// firstSeen returns the largest worsening without an alarm yet (Seen); those of the whole step come first.
+// firstSeen returns the largest worsening without an alarm yet (Seen). A worsening of the whole step comes first.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {

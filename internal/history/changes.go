@@ -74,8 +74,8 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class, those of a stage raised to its floor; why is the reason if they cannot
-// be judged.
+// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why is the reason if
+// they cannot be judged.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -204,7 +204,7 @@ type sentinelChange struct {
 	worse float64
 }
 
-// sentinelChanges finds the changes of the sentinel as it does for any metric.
+// sentinelChanges finds the changes of the sentinel, by the rules for any metric.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {

@@ -20,7 +20,7 @@ const (
 )
 
 // Parts of the memory limit, in 512ths: for the text, which exists twice while it grows, and for the decoded data,
-// which exist beside the text. The rest is for the program and garbage. A run with the shortest steps takes two
+// which exist together with the text. The rest is for the program and garbage. A run with the shortest steps takes two
 // megabytes per second of its measurement.
 const (
 	whole       = 512

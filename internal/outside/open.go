@@ -41,8 +41,7 @@ func Trace() Limits {
 	return Limits{Text: traceText * m, Memory: m, window: uint64(min(max(m/16, leastWindow), traceWindow))}
 }
 
-// Limits of a zstd window, bytes: the least is that of zstd -19; the largest, for traces, that of zstd --ultra -22 and
-// --long.
+// Limits of a zstd window, bytes: zstd -19 uses leastWindow, and zstd --ultra -22 and --long use traceWindow.
 const (
 	leastWindow = 8 << 20
 	traceWindow = 128 << 20
@@ -162,7 +161,7 @@ func (f *File) Text() *Text {
 	return f.text
 }
 
-// Bytes returns the whole text, within l if l is the narrower limit. The error is that of reading (see Damaged), or a
+// Bytes returns the whole text, within l if l is the narrower limit. It fails with the read error (see Damaged) or a
 // TooLarge.
 func (f *File) Bytes(l Limits) ([]byte, error) {
 	text := f.Text()
@@ -227,7 +226,7 @@ func (f *File) readAllOf(err error) ([]byte, error) {
 
 // Failed returns the error about a file that could not be read. doing is the action and its object: "reading run
 // x.json". The error is ErrUsage if the file is missing or cannot be opened, and ErrInput if its content is invalid.
-// missing is the fix of a missing file, damaged that of broken compression.
+// missing is the fix for a missing file, damaged the fix for broken compression.
 func Failed(doing string, err error, missing, damaged string) error {
 	if whole, is := errors.AsType[*gpuprof.Error](err); is && whole.Fix != "" { // err has its own action and fix
 		return err

@@ -33,7 +33,7 @@ func ParseProfile(text []byte) (*profile.Profile, error) {
 }
 
 // Upper bounds of the memory of parts of a decoded profile, bytes: of a top-level message (the largest is a sample with
-// maps and lists), of a number or nested message in a list that still grows, and of a string beside its text.
+// maps and lists), of a number or nested message in a list that still grows, and of a string without its text.
 const (
 	messageBytes = 256
 	numberBytes  = 24

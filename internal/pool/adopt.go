@@ -1,6 +1,7 @@
 package pool
 
-// Part is a block of a segment that exists before the first Take. If it is Taken, its request was of Requested bytes.
+// Part is a block of a segment that exists before the first Take. If it is Taken, its request asked for Requested
+// bytes.
 type Part struct {
 	Size, Requested int64
 	Taken           bool

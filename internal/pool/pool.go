@@ -4,8 +4,8 @@
 // a segment; an idle block serves no request. An expandable segment reserves address space and gets memory page by
 // page: a hole is a part without memory, and to back a part is to get memory for it. A position is a segment number and
 // an offset; addresses matter only if Settings.Order is ByAddress. A Pool is a whole allocator. The argument pool of
-// its methods is the number of one of PyTorch's pools: 0 is the default pool, others are private pools, such as those
-// of CUDA graphs. The argument want is the block that a request needs.
+// its methods is the number of one of PyTorch's pools: 0 is the default pool, others are private pools, such as the
+// pool of a CUDA graph. The argument want is the block that a request needs.
 package pool
 
 import "fmt"
@@ -35,7 +35,7 @@ type Releaser interface {
 	Released() (pool int, ok bool)
 }
 
-// Block is allocated memory: Size bytes from Offset of a segment. Its request was of Requested bytes.
+// Block is allocated memory: Size bytes from Offset of a segment. Its request asked for Requested bytes.
 type Block struct {
 	Segment                 int
 	Offset, Size, Requested int64
@@ -105,7 +105,7 @@ func (p *Pool) shelfFor(size int64, pool int) *shelf {
 
 // Take returns a block of at least the given bytes from a pool (0: default), for work on the stream. It is the smallest
 // idle block that fits, split to size, or a new segment. If the driver refuses a segment, Take returns idle segments
-// and asks again. The error is that of the second refusal.
+// and asks again. It returns the error of a second refusal.
 func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	size := p.set.Round(bytes)
 	p.want = Block{Size: size, Stream: stream, of: p.shelfFor(size, pool), Offset: -1}

@@ -23,8 +23,7 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// Return returns the idle memory of a pool other than 0, that of small requests first. Trim returns pool 0 in another
-// order.
+// Return returns the idle memory of a pool other than 0, small requests first. Trim returns pool 0 in another order.
 func (p *Pool) Return(pool int) error {
 	p.shelfFor(0, pool)
 	for _, of := range []*shelf{p.shelves[pool][1], p.shelves[pool][0]} {

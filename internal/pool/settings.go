@@ -17,8 +17,7 @@ const (
 	oversize    = 20 << 20 // with MaxSplit: a block exceeding a large request by this much does not serve it
 )
 
-// errNoRoom is the error if no cached memory could be returned for a request; errLimit is that of a request beyond
-// Allowed.
+// errNoRoom is the error if no cached memory could be returned for a request; errLimit, if a request exceeds Allowed.
 var (
 	errNoRoom = errors.New("too little cached memory is large enough")
 	errLimit  = errors.New("the process may reserve no more")

@@ -28,7 +28,7 @@ const (
 // WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device (busy,
 // starved, queued or unknown at every instant), each gap with the event that ended it, and a row per finding with the
 // time that it claims. xs are the indexes of a.Inputs, in order; an input whose index is nil has only steps and
-// findings. Times count from the first event of all inputs if all recordings overlap, as those of a job's ranks do, and
+// findings. If all recordings overlap, as for the ranks of a job, times count from the first event of all inputs, and
 // otherwise from each input's first event. base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {

@@ -52,7 +52,7 @@ func FormatOf(path string) (Format, error) {
 			best = f
 		}
 	}
-	// The name of a Perfetto trace ends like that of a run, and so do those of BMF and speedscope files.
+	// A Perfetto, BMF or speedscope file has a name that ends like the name of a run.
 	stem := strings.TrimSuffix(name, best.Ext)
 	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".bmf") || strings.HasSuffix(stem, ".speedscope")) {
 		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", listExtensions())

@@ -36,8 +36,8 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	return document.OwnRuns(text, path)
 }
 
-// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. It has the errors of Read, except those
-// of decoding.
+// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. It has the errors of Read, except
+// decoding errors.
 func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
 	f, err := outside.Open(ctx, path, l)

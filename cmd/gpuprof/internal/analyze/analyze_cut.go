@@ -144,7 +144,7 @@ func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut,
 	return err
 }
 
-// partsFormat refuses to write a part of a trace into an output whose extension is that of another trace format.
+// partsFormat refuses to write a part of a trace into an output with the extension of another trace format.
 func (c *Cmd) partsFormat(f model.Format) error {
 	for _, path := range c.Output {
 		have, err := runfile.FormatOf(path)

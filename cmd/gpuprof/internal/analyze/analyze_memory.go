@@ -39,8 +39,8 @@ func (c *Cmd) refuseMemoryFlags() error {
 	return nil
 }
 
-// addSnapshots replaces folders of gpuprof run --memory by their snapshots. For a comparison it leaves a folder of
-// several snapshots as it is.
+// addSnapshots replaces folders of gpuprof run --memory by their snapshots. For a comparison it does not replace a
+// folder of several snapshots.
 func addSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {

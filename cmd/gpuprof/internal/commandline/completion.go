@@ -208,7 +208,8 @@ func nextArgument(node *kong.Node, words []string) *kong.Value {
 	return node.Positional[n]
 }
 
-// valuesOf lists the values of a flag or argument: its choices, or those of the kind that its `complete` tag names.
+// valuesOf lists the values of a flag or argument: its choices, or the values of the kind that its `complete` tag
+// names.
 func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return namedCandidates(choices)

@@ -111,7 +111,7 @@ func (in *File) Reader() io.Reader {
 	return in.File.Text()
 }
 
-// Result returns the single result of the file, or that of a trace; ErrUsage if there are several.
+// Result returns the single result of the file or trace; ErrUsage if there are several.
 func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	found, err := in.Results(a)
 	if err != nil {

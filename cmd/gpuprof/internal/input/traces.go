@@ -97,8 +97,8 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// recordingOf returns the program and host samples that gpuprof run -- stored beside a trace; both are empty for other
-// traces.
+// recordingOf returns the program and host samples that gpuprof run -- stored in a trace's folder; both are empty for
+// other traces.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
 	r, err := record.ReadResult(dir)

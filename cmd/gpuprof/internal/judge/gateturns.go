@@ -171,8 +171,8 @@ func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 
-// takeTurns lets the two processes measure in mirrored pairs of turns. It returns the turns by side, those of the
-// warm-up first.
+// takeTurns lets the two processes measure in mirrored pairs of turns. It returns the turns by side, the warm-up's
+// first.
 func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.hasEnough(out) {

@@ -70,8 +70,8 @@ func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	return c.Submodules(top, dir)
 }
 
-// Submodules fills the submodules of the checkout tree from those of the user's checkout, top. Their commits are those
-// of tree's revision. A submodule that is empty in top stays empty.
+// Submodules fills the submodules of the checkout tree from the submodules of the user's checkout, top. Their commits
+// are those that tree's revision names. A submodule that is empty in top stays empty.
 func (c Children) Submodules(top, tree string) error {
 	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {

@@ -19,7 +19,7 @@ type LinkFlag struct {
 	Link []string `json:"link,omitempty" sep:"none" complete:"file" placeholder:"PATH" help:"Make this file or folder of your checkout, which git does not have (.venv, data, a built extension), visible in the other checkouts by a symbolic link; may be repeated."`
 }
 
-// Place is a checkout that gpuprof made, beside the user's own.
+// Place is a checkout that gpuprof made from the user's own.
 type Place struct {
 	Top    string // the user's checkout
 	Prefix string // path of the current folder in Top, with slashes

@@ -62,7 +62,7 @@ func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error
 	return err
 }
 
-// Learned returns what a history shows about results of the given one's class. from names the store; "" means that of
+// Learned returns what a history shows about results of the given one's class. from names the store; "" means
 // GPUPROF_STORE.
 func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = OpenHistory(from); err == nil {
