@@ -2,15 +2,15 @@ package gpuprof
 
 import "math"
 
-// Answer is the summary at the top of a document, in terminal, page, Markdown and JSON. The package that judges
-// builds it, so that all formats use the same words.
+// Answer is the summary at the top of a document, in terminal, page, Markdown and JSON. The package that judges builds
+// it, so that every format has the same words.
 type Answer struct {
 	// Verdict is one to four words: "slow: data loader", "regressed", "not decided", "healthy".
 	Verdict string `json:"verdict"`
 	Tone    Tone   `json:"tone"`
-	// Sentence can be read without the document: it has the subject, the number with interval and unit, and the cause.
+	// Sentence is complete without the document: subject, number with interval and unit, cause.
 	Sentence string `json:"sentence"`
-	// Bar is the only picture: a step by its parts, the memory at the peak, or a ratio.
+	// Bar is the answer's only picture: a step by its parts, the memory at the peak, or a ratio.
 	Bar    *Bar    `json:"bar,omitempty"`
 	Action *Action `json:"action,omitempty"`
 }
@@ -30,7 +30,7 @@ const (
 type Bar struct {
 	Of   string `json:"of"`   // the whole: "mean step", "peak memory"; or the ratio: "step time, new / old"
 	Unit string `json:"unit"` // base unit of Total and of the parts: "s", "B"; "1" for a ratio
-	// Total is the whole. A difference between it and the sum of the parts is shown without a name.
+	// Total is the whole. What the parts lack of it is drawn without a name.
 	Total float64   `json:"total,omitempty"`
 	Parts []BarPart `json:"parts,omitempty"`
 	Ratio *BarRatio `json:"ratio,omitempty"`
@@ -52,11 +52,12 @@ type BarRatio struct {
 // Action is the next action to take.
 type Action struct {
 	Text string `json:"text"`
-	// Command is one line to copy, with paths as the user gave them; "" if no command does the action.
+	// Command is one line to copy, with paths as the user gave them; "" without a command.
 	Command string `json:"command,omitempty"`
 }
 
-// RatioBar draws a ratio, with its interval if low and high are positive and finite; nil unless the ratio is.
+// RatioBar returns a bar with a ratio, and its interval if low and high are positive and finite; nil if the ratio is
+// not.
 func RatioBar(of string, ratio, low, high float64) *Bar {
 	b := &Bar{Of: of, Unit: "1", Ratio: &BarRatio{Value: ratio}}
 	if isPositive(low) && isPositive(high) {
@@ -65,7 +66,7 @@ func RatioBar(of string, ratio, low, high float64) *Bar {
 	return b.orNil()
 }
 
-// WholeBar draws a whole in a base unit with its parts; nil unless all figures are finite.
+// WholeBar returns a bar of a whole in a base unit with its parts; nil unless all figures are finite.
 func WholeBar(of, unit string, total float64, parts []BarPart) *Bar {
 	return (&Bar{Of: of, Unit: unit, Total: total, Parts: parts}).orNil()
 }
@@ -77,7 +78,7 @@ func (b *Bar) orNil() *Bar {
 	return b
 }
 
-// FixAction converts the fix of a warning or fault to an action; nil without a fix.
+// FixAction returns the fix of a warning or fault as an action; nil without a fix.
 func FixAction(fix string) *Action {
 	if fix == "" {
 		return nil
@@ -85,13 +86,13 @@ func FixAction(fix string) *Action {
 	return &Action{Text: AsSentence(fix)}
 }
 
-// Finite returns the answer without a bar that JSON cannot hold, because a figure is not finite.
+// Finite returns the answer without a bar whose figures are not finite, which JSON cannot hold.
 func (a Answer) Finite() Answer {
 	a.Bar = a.Bar.orNil()
 	return a
 }
 
-// Drawable reports whether a bar has only finite figures, and parts or a ratio.
+// Drawable reports whether a bar has parts or a ratio, and only finite figures.
 func (b *Bar) Drawable() bool {
 	if b == nil {
 		return false

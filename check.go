@@ -13,13 +13,12 @@ type Check struct {
 	Tolerance     float64 `json:"tolerance"`
 	Pass          bool    `json:"pass"`
 	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
-	// Virtual marks a check of a mean in virtual time against theory: its error is the statistical error of a
-	// finite simulation, and independent of the device's arithmetic.
+	// Virtual reports a check of a mean in virtual time against theory. Its error is the statistical error of a finite
+	// simulation, and does not depend on the device's arithmetic.
 	Virtual bool `json:"virtual,omitempty"`
 }
 
-// CheckReport is the result of gpuprof run --check: Cases if the user gave vectors of another program, else the
-// stages.
+// CheckReport is the result of gpuprof run --check: Cases for test vectors of another program, else Stages.
 type CheckReport struct {
 	Head
 	Workload string       `json:"workload"`

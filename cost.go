@@ -12,7 +12,7 @@ type Cost struct {
 	BytesRead    int64 `json:"bytes_read"`
 	BytesWritten int64 `json:"bytes_written"`
 	Launches     int64 `json:"launches"`
-	// The parts of Flops that are not float32, by arithmetic.
+	// The operations in Flops that are not float32, by arithmetic.
 	FP64 int64 `json:"fp64,omitempty"`
 	TF32 int64 `json:"tf32,omitempty"`
 	BF16 int64 `json:"bf16,omitempty"`
@@ -37,7 +37,7 @@ func (c Cost) Times(n int64) Cost {
 	}
 }
 
-// In returns the cost with the given number of its flops assigned to a precision (fp32, tf32, bf16, fp16 or fp64).
+// In returns the cost with so many of its flops counted as a precision (fp32, tf32, bf16, fp16 or fp64).
 func (c Cost) In(precision string, flops int64) Cost {
 	switch precision {
 	case "fp64":

@@ -12,7 +12,7 @@ type Diagnosis struct {
 	Checks []CheckLine `json:"checks"`
 }
 
-// Vital returns the first missing requirement without which nothing can be measured.
+// Vital returns the first missing line without which nothing can be measured.
 func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
 	for _, l := range d.Checks {
 		if l.Vital && l.State == Missing {
@@ -44,7 +44,7 @@ func (d *Diagnosis) Answer() Answer {
 	return a
 }
 
-// Missing names the lines that are missing because of the given one.
+// Missing names the lines that are missing because of another one.
 func (d *Diagnosis) Missing(because string) (names []string) {
 	for _, l := range d.Checks {
 		if l.Because == because && because != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The kinds of failure, each with an exit code (cmd/gpuprof/internal/cli/exit.go). Use Errorf to attach a kind:
-// errors.Is then finds it, and the message does not contain it.
+// The kinds of failure, each with an exit code (cmd/gpuprof/internal/cli/exit.go). Errorf attaches a kind: errors.Is
+// finds it, and the message does not contain it.
 var (
 	// ErrUsage is an impossible request: an unknown name, a value out of range, a missing input, an unwritable output.
 	ErrUsage = errors.New("usage error")
@@ -21,7 +21,7 @@ var (
 	ErrCheck = errors.New("check failed")
 )
 
-// Error is a failure: the action, its object and the cause in Err, and separately what to do about it.
+// Error is a failure: Err has action, object and cause, Fix what to do.
 type Error struct {
 	Kind error // one of the kinds above; nil if the cause has one
 	Err  error // "opening run.json: permission denied"
@@ -38,27 +38,28 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// WithFix sets what to do about the failure, formatted like fmt.Sprintf.
+// WithFix sets the fix, formatted as by fmt.Sprintf.
 func (e *Error) WithFix(format string, args ...any) *Error {
 	e.Fix = fmt.Sprintf(format, args...)
 	return e
 }
 
-// Errorf is fmt.Errorf with one of the kinds above; with nil the error has the kind of the error that it wraps.
+// Errorf is fmt.Errorf with one of the kinds above; nil keeps the kind of the wrapped error.
 func Errorf(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// Unfit is the reason why a call cannot use an argument, with the fix; the zero value is no reason.
+// Unfit is a reason why a call cannot use an argument, with the fix. The zero value is no reason.
 type Unfit struct{ Why, Fix string }
 
-// Of returns the call's ErrUsage. The format is fmt.Errorf's and ends before the reason, which Of appends: "copying
-// %d bytes: the source".
+// Of returns ErrUsage with a message, formatted as by fmt.Errorf, to which it appends the reason: "copying %d bytes:
+// the source".
 func (u Unfit) Of(format string, args ...any) error {
 	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
 }
 
-// FixOf splits an error's text into the reason and the fix of the outermost error with one; fix is "" for none.
+// FixOf splits an error's text into the reason and the fix; fix is "" without one. Of several nested fixes it is the
+// outermost.
 func FixOf(err error) (reason, fix string) {
 	reason = err.Error()
 	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {
@@ -69,8 +70,8 @@ func FixOf(err error) (reason, fix string) {
 	return reason, ""
 }
 
-// Unreadable returns an ErrInput for a file whose content cannot be used: the action, the cause and the fix. A
-// cause with its own fix keeps it.
+// Unreadable returns an ErrInput with action, cause and fix for a file whose content cannot be used. A cause with a fix
+// of its own keeps that fix.
 func Unreadable(doing string, err error, fix string) error {
 	if _, own := errors.AsType[interface {
 		error

@@ -1,12 +1,15 @@
 package gpuprof
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// EvidenceSavedBytes is the key in Finding.Evidence for the bytes that a finding about memory would save.
+// EvidenceSavedBytes is the key in Finding.Evidence of the bytes that a change would save.
 const EvidenceSavedBytes = "saved_bytes"
 
-// Finding is a proposed change with its evidence, from a measured run or a trace. A finding claims at most the time
-// that it accounts for, and two findings never claim the same time. Unused fields are omitted in files.
+// Finding is a proposed change with its evidence, from a measured run or a trace. It claims at most the time that its
+// cause takes, and no time is claimed by two findings. Files omit unused fields.
 type Finding struct {
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity,omitempty"` // of a trace
@@ -20,13 +23,13 @@ type Finding struct {
 	To    string `json:"to,omitempty"`
 
 	// The largest possible saving: of a run in seconds per step; of a trace in nanoseconds, over all steady steps
-	// and per mean step. See PerStepS.
+	// (ClaimNS) and per mean step (StepNS). See PerStepS.
 	ClaimS  float64 `json:"claim_s,omitempty"`
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // ClaimNS as a share of the trace's steady time
-	// RareNS is the time of a cause that occurs in some steps only and in none of the recorded ones: the mean over the
-	// later steps in which the host was sampled. RareShare is its share of the mean of these steps.
+	// RareNS is the time of a cause that occurs in some steps only, and in no recorded one: the mean over the later
+	// steps in which the host was sampled. RareShare is its share of the mean of these steps.
 	RareNS    int64   `json:"rare_step_ns,omitempty"`
 	RareShare float64 `json:"rare_share,omitempty"`
 	// Parts divides StepNS by class or idle state of the device; for traces only.
@@ -40,7 +43,7 @@ type Finding struct {
 	PyTorch  string         `json:"pytorch"`             // what to change in a PyTorch program
 }
 
-// TryCommand returns the command to print with a trace's finding; "" for none. A finding that claims no time has
+// TryCommand returns the command that a trace's finding shows; "" without one. A finding that claims no time has
 // nothing to measure, except RuleOneKernel, whose command profiles the kernel.
 func (f *Finding) TryCommand() string {
 	if f.ClaimNS > 0 || f.Rule == RuleOneKernel {
@@ -49,7 +52,7 @@ func (f *Finding) TryCommand() string {
 	return ""
 }
 
-// SavesTime reports whether the finding claims time, or has a cause that takes time in some steps.
+// SavesTime reports whether the finding claims time, or its cause takes time in some steps.
 func (f *Finding) SavesTime() bool { return f.ClaimNS > 0 || f.RareNS > 0 }
 
 // PerStepS returns the largest possible saving in seconds per step, of a run or a trace.
@@ -100,17 +103,14 @@ type CheckLine struct {
 	Reason string     `json:"reason"` // why the state is not ok; empty if it is
 	Fix    string     `json:"fix"`    // what to do about it
 	Vital  bool       `json:"vital"`  // nothing can be measured without it
-	// Because names the line that is the cause: without a driver there is neither a GPU nor a GPU library.
+	// Because names the line that causes this one: without a driver there is no GPU and no GPU library.
 	Because string `json:"because,omitempty"`
-	// Detail marks an unimportant line: no measurement depends on it.
+	// Detail reports an unimportant line: no measurement depends on it.
 	Detail bool `json:"detail,omitempty"`
 }
 
-// FailedCheck returns the line for something missing because of an error.
+// FailedCheck returns the line of something that an error made unavailable.
 func FailedCheck(name string, err error) CheckLine {
 	reason, fix := FixOf(err)
-	if fix == "" {
-		fix = "see the reason"
-	}
-	return CheckLine{Name: name, State: Missing, Found: "none", Reason: strings.Join(strings.Fields(reason), " "), Fix: fix}
+	return CheckLine{Name: name, State: Missing, Found: "none", Reason: strings.Join(strings.Fields(reason), " "), Fix: cmp.Or(fix, "see the reason")}
 }

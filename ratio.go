@@ -14,7 +14,7 @@ func FormatRatio(v float64) string {
 	return "x" + FormatFactor(v)
 }
 
-// FormatFactor is FormatRatio without "x", for the ends of an interval and for axes.
+// FormatFactor is FormatRatio without the "x", for ends of intervals and for axes.
 func FormatFactor(v float64) string {
 	switch a := math.Abs(v); {
 	case !IsFinite(v):
@@ -29,7 +29,7 @@ func FormatFactor(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// FormatP formats a p-value: "0.012". Below 0.001 it gives only that limit, since no noise model holds there.
+// FormatP formats a p-value: "0.012". Below 0.001 it is "<0.001", since no noise model holds there.
 func FormatP(p float64) string {
 	switch {
 	case math.IsNaN(p):
@@ -40,7 +40,7 @@ func FormatP(p float64) string {
 	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
-// FormatCount formats a count as "1,234,567"; a mean has up to five digits, or, from a thousand up, one decimal.
+// FormatCount formats a count as "1,234,567". A mean has up to five digits, and one decimal from a thousand.
 func FormatCount(v float64) string {
 	const most = 1e15
 	switch a := math.Abs(v); {
@@ -54,7 +54,7 @@ func FormatCount(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-// separated puts commas between groups of three digits left of the decimal point.
+// separated puts commas between groups of three digits before the decimal point.
 func separated(digits string) string {
 	whole, rest, point := strings.Cut(digits, ".")
 	sign := ""
@@ -70,8 +70,8 @@ func separated(digits string) string {
 	return sign + whole
 }
 
-// FormatInterval formats the 95 % interval of a ratio as changes, "95 % +25.1 % to +32.0 %", or, for a ratio from
-// two up, as factors: "95 % x3.900 to x5.600". It returns "" without an interval.
+// FormatInterval formats the 95 % interval of a ratio; "" without one. It has changes, "95 % +25.1 % to +32.0 %", or
+// for a ratio of at least two factors: "95 % x3.900 to x5.600".
 func FormatInterval(ratio, low, high float64) string {
 	switch {
 	case !isPositive(low) || !isPositive(high):
@@ -82,8 +82,8 @@ func FormatInterval(ratio, low, high float64) string {
 	return "95 % " + FormatChange(low-1) + " to " + FormatChange(high-1)
 }
 
-// FormatRatioChange formats a ratio as a change, or as a factor from two up, with its 95 % interval if it has one:
-// "+28.5 % (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". It returns "" without a ratio.
+// FormatRatioChange formats a ratio as a change, from two as a factor, with its 95 % interval if there is one: "+28.5 %
+// (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". It returns "" without a ratio.
 func FormatRatioChange(ratio, low, high float64) string {
 	if !isPositive(ratio) {
 		return ""

@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// Ceilings are peak rates measured on a device, for roofline bounds. A rate of 0 is unknown and gives no bound.
+// Ceilings are peak rates measured on a device, for roofline bounds. 0 is unknown and bounds nothing.
 type Ceilings struct {
-	// Memory beyond the last-level cache: a copy counts bytes read plus bytes written.
+	// Memory outside the last-level cache; a copy counts bytes read plus bytes written.
 	CopyBytesPerS  float64 `json:"copy_bytes_per_s"`
 	ReadBytesPerS  float64 `json:"read_bytes_per_s,omitempty"`
 	WriteBytesPerS float64 `json:"write_bytes_per_s,omitempty"`
 	// CacheBytesPerS is the highest rate of reads, writes and copies within the caches.
 	CacheBytesPerS float64 `json:"cache_bytes_per_s,omitempty"`
-	// Matrix products by precision; float64 is from multiply-adds in registers.
+	// Matrix products by precision; float64 by multiply-adds in registers.
 	FlopsPerS     float64 `json:"flops_per_s"` // float32
 	FP64FlopsPerS float64 `json:"fp64_flops_per_s,omitempty"`
 	TF32FlopsPerS float64 `json:"tf32_flops_per_s,omitempty"`
 	BF16FlopsPerS float64 `json:"bf16_flops_per_s,omitempty"`
 	FP16FlopsPerS float64 `json:"fp16_flops_per_s,omitempty"`
-	// LaunchS is the least time in seconds per empty kernel in a sequence of launches.
+	// LaunchS is the shortest time per empty kernel in a sequence of launches, s.
 	LaunchS float64 `json:"launch_s,omitempty"`
 }
 
-// Best returns the better value of every rate. NaN, negative and infinite values count as not measured.
+// Best returns the better of two values for every rate. NaN, negative and infinite values count as not measured.
 func (c Ceilings) Best(o Ceilings) Ceilings {
 	real := func(v float64) float64 {
 		if v > 0 && v <= math.MaxFloat64 {
@@ -45,16 +45,17 @@ func (c Ceilings) Best(o Ceilings) Ceilings {
 	}
 }
 
-// Bound is the least time for a cost at measured peak rates. It bounds this formulation, not every algorithm.
+// Bound is the least time for a cost at measured peak rates. It bounds this formulation of the work, not every
+// algorithm.
 type Bound struct {
 	S       float64 // 0 if there is no bound
 	By      string  // what bounds it: "bytes", "fp32 arithmetic", "launches in sequence", …
 	Missing string  // the missing rate, if there is no bound for that reason
 }
 
-// Bound returns the longest of three times: the arithmetic of the slowest precision at its rate (the precisions can
-// run in parallel), all bytes at the rates of their traffic, and a launch for each step that waits for another.
-// cacheBytes is the size of the last-level cache: up to that many bytes count at the caches' rate.
+// Bound returns the longest of three times: the arithmetic of the slowest precision at its rate (precisions can run in
+// parallel), all bytes at the rates of their traffic, and one launch per step of a sequence. cacheBytes is the size of
+// the last-level cache: up to so many bytes count at the caches' rate.
 func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
 	var out Bound
 	take := func(s float64, by string) {
@@ -93,8 +94,8 @@ func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
 	return out
 }
 
-// bytes returns the least time in seconds of a cost's traffic. Bytes that are both read and written count as a
-// copy, the remainder as reads or writes. missing is the reason if a peak rate is unknown.
+// bytes returns the least time of a cost's traffic, s. Bytes that are read and written count as a copy, other bytes as
+// reads or writes. missing is the reason if a peak rate is unknown.
 func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing string) {
 	all := least.Bytes()
 	if all <= 0 {
@@ -123,8 +124,8 @@ func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing 
 	return seconds, ""
 }
 
-// Beside checks the bound against the measured time in seconds. A bound longer than the measurement is wrong:
-// Beside withholds it, and Missing states the excess.
+// Beside compares the bound with the measured time, s. A bound above the measured time is wrong: Beside removes it, and
+// sets Missing to the reason.
 func (b Bound) Beside(measured float64) Bound {
 	if b.S <= 0 || !(measured > 0) || b.S <= measured {
 		return b

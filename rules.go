@@ -99,12 +99,11 @@ type FormerRule struct {
 	To string // the setting that the finding suggests; empty for any
 }
 
-func sharedRule(id, cause string, was ...FormerRule) Rule {
-	return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
-}
-
 // Rules lists the rules for runs, traces and memory snapshots.
 func Rules() []Rule {
+	both := func(id, cause string, was ...FormerRule) Rule {
+		return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
+	}
 	runs := func(id, cause string, was ...FormerRule) Rule {
 		return Rule{ID: id, Runs: true, Cause: cause, Was: was}
 	}
@@ -112,18 +111,18 @@ func Rules() []Rule {
 	traces := func(id, cause string) Rule { return Rule{ID: id, Traces: true, Cause: cause} }
 	once := func(id string) FormerRule { return FormerRule{ID: id} }
 	return []Rule{
-		sharedRule(RuleItem, "single values are read from the device", once("item-reads")),
-		sharedRule(RuleExplicitSync, "the program waits for the device by a call of its own", once("sync")),
-		sharedRule(RuleBlockingCopy, "the host thread waits until a copy is done", once("blocking-copies")),
-		sharedRule(RulePageableH2D, "copies to the device read pageable memory", once("pageable-copies")),
-		sharedRule(RuleExposedCopy, "copies run while no kernel does", once("transfer-share")),
-		sharedRule(RuleDataloaderStall, "the step waits for the data loader", once("starved-device")),
-		sharedRule(RuleLaunchBound, "the host starts kernels more slowly than the device runs them"),
-		sharedRule(RuleAllocatorChurn, "device memory is requested from the driver, or returned to it, within steps", once("pool-trim")),
-		sharedRule(RuleDeterministic, "sums in a fixed order take longer", once("deterministic-cost")),
-		sharedRule(RuleDeterministicFill, "memory is filled before it is written"),
-		sharedRule(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
-		sharedRule(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
+		both(RuleItem, "single values are read from the device", once("item-reads")),
+		both(RuleExplicitSync, "the program waits for the device by a call of its own", once("sync")),
+		both(RuleBlockingCopy, "the host thread waits until a copy is done", once("blocking-copies")),
+		both(RulePageableH2D, "copies to the device read pageable memory", once("pageable-copies")),
+		both(RuleExposedCopy, "copies run while no kernel does", once("transfer-share")),
+		both(RuleDataloaderStall, "the step waits for the data loader", once("starved-device")),
+		both(RuleLaunchBound, "the host starts kernels more slowly than the device runs them"),
+		both(RuleAllocatorChurn, "device memory is requested from the driver, or returned to it, within steps", once("pool-trim")),
+		both(RuleDeterministic, "sums in a fixed order take longer", once("deterministic-cost")),
+		both(RuleDeterministicFill, "memory is filled before it is written"),
+		both(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
+		both(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
 
 		runs(RuleMeasured, "a sweep measured a faster setting"),
 		runs(RuleBaseline, "the baseline had another setting, environment or code"),
@@ -197,8 +196,8 @@ func Rules() []Rule {
 	}
 }
 
-// RuleNow returns the current id of a rule, given the id of any version; to is the setting that its finding
-// suggests. It returns an unknown id unchanged.
+// RuleNow returns the current id of a rule, given its id in any version; an unknown id unchanged. to is the setting
+// that the finding suggests.
 func RuleNow(id, to string) string {
 	for _, r := range Rules() {
 		for _, was := range r.Was {
@@ -210,7 +209,7 @@ func RuleNow(id, to string) string {
 	return id
 }
 
-// RenameRule replaces an earlier version's rule id by the current one, and reports whether the id changed.
+// RenameRule replaces a former rule id by the current one, and reports whether the id changed.
 func (f *Finding) RenameRule() (changed bool) {
 	was := f.Rule
 	f.Rule = RuleNow(was, f.To)

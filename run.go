@@ -14,14 +14,14 @@ import (
 // DocumentKind names the kind of a file; package internal/document lists the kinds.
 type DocumentKind string
 
-// Head has the first members of every file that gpuprof writes.
+// Head has the first members of every file of gpuprof.
 type Head struct {
 	Kind DocumentKind `json:"kind"`
 	// Version is the schema version of this kind: a reader refuses a newer major version and ignores unknown fields.
 	Version string `json:"schema_version"`
 	Tool    Tool   `json:"tool"` // the program that wrote the file
-	// Answered is the document's answer, which the writer derives from the document; readers ignore it. Nil for
-	// kinds and versions without an answer.
+	// Answered is the document's answer, set by the writer and ignored by readers; nil for kinds and versions without
+	// one.
 	Answered *Answer `json:"answer,omitempty"`
 }
 
@@ -58,7 +58,7 @@ const (
 	Invalid Status = "invalid"
 )
 
-// Run is the result of a workload with one setting, and the content of run.json. It is immutable once measured.
+// Run is the result of a workload with one setting: the content of run.json. It is not changed once measured.
 type Run struct {
 	Head
 	Status      Status             `json:"status"`
@@ -99,8 +99,8 @@ type Run struct {
 	// DeviceClockHz is the clock at the last sample: the SM clock of a GPU, or the core clock on the host; 0 if unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 
-	// Renewed marks a run of a schema before 1.1 whose exposed times were recomputed by the current rule when the
-	// file was read (see CopiesYield).
+	// Renewed reports a run of a schema before 1.1 whose exposed times were recomputed by the current rule when it was
+	// read (see CopiesYield).
 	Renewed bool `json:"-"`
 }
 
@@ -155,26 +155,27 @@ func (s *Series) N() int {
 type StageResult struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent"` // "step", or a stage for kernels
-	// Role is the StageRole of a stage that its workload declares, as text; empty for kernels, launch and gap.
-	// Readers treat other texts as unknown.
+	// Role is the StageRole of a stage that the workload declares, as text; "" for kernels, launch and gap. Readers
+	// treat other texts as unknown.
 	Role string `json:"role,omitempty"`
-	// Device is the time between the stage's events on its stream, Host the caller's time in the stage, and Exposed the
-	// part of the step's period that the stage owns. Exposed times of the stages with parent "step" add up to the period.
+	// Device is the time between the stage's events on its stream, Host the caller's time in the stage, Exposed the
+	// part of the step's period that the stage owns. Exposed times of all stages with parent "step" add up to the
+	// period.
 	Device   *Series            `json:"device"`
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its minimum of work in this formulation; 0
-	// without a bound. BoundBy names the limiting resource, NoBound the reason why counted work has no bound.
+	// BoundS is the stage's roofline bound, s (Ceilings.Bound), for its minimum of work in this formulation; 0 without
+	// one. BoundBy names the limiting resource, NoBound the reason why counted work has no bound.
 	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
-	// Method names how a kernel too short for events was timed (MethodSlope); "" if Device is the time between events.
+	// Method is MethodSlope for a kernel too short for events; "" if Device is the time between events.
 	Method string `json:"method,omitempty"`
 }
 
-// MethodSlope marks a kernel timed by replaying one step's launches k, 2k and 4k times back to back: Device is the
-// slope of time over replays, one sample per round. The inputs are then in the cache.
+// MethodSlope times a kernel by replaying one step's launches k, 2k and 4k times back to back. Device is the slope of
+// time over replays, one sample per round, with the inputs in the cache.
 const MethodSlope = "replay-slope"
 
 // Ratio is a ratio with its 95 % interval.
@@ -183,25 +184,25 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is an upper limit for the cost of recording a step's spans, from calibration: twice the cost of a sequence
-// of spans, adding the caller's clock reads and the stream's event records. On the host it bounds the overhead.
+// ProbeCost is an upper limit of what it costs to record a step's spans, from calibration: twice the cost of a sequence
+// of spans, the sum of the caller's clock reads and the stream's event records. It bounds the overhead on the host.
 type ProbeCost struct {
 	Spans       float64 `json:"spans"`        // per step, device spans included
 	DeviceSpans float64 `json:"device_spans"` // spans with events on a stream
 	Seconds     float64 `json:"seconds"`      // per step
 }
 
-// Another bounds the difference between the median steps of two processes: 95 % of other processes are within a
-// factor of 1 + Share of this process, up or down.
+// Another bounds the difference between the median steps of two processes: 95 % of other processes are within a factor
+// of 1 + Share of this one.
 type Another struct {
 	Share     float64 `json:"share"`
 	Processes int     `json:"processes"` // number of processes behind the estimate
-	// Same reports that those processes ran this program with these settings; otherwise they ran other settings or
-	// builds on this machine.
+	// Same reports that those processes ran this program with these settings; else they ran other settings or builds on
+	// this machine.
 	Same bool `json:"same_settings"`
 }
 
-// ProbeLimit returns the largest acceptable cost of probes, as a share of the step.
+// ProbeLimit returns the largest accepted cost of probes, as a share of the step.
 func (e Env) ProbeLimit() float64 {
 	if e.Kind == "cuda" {
 		return 0.01
@@ -209,18 +210,17 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is one rung of the probe-cost ladder: the ratio of a step with the probe named in Probe to the same step with
-// only the probes named in Over.
+// Rung is the cost of one probe: the ratio of a step with Probe to the same step with only what Over names.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
 	Ratio
-	// Apart reports that the timing passes leave the probe out, because it may cost more than the limit.
+	// Apart reports that the timing passes omit the probe, because it may cost more than the limit.
 	Apart bool `json:"apart"`
 }
 
-// Energy holds the results of the energy pass, which repeats steps for some seconds and reads the device's energy
-// counter. Powers cover the whole device, in watts.
+// Energy is the result of the energy pass, which repeats steps for some seconds and reads the device's energy counter.
+// Powers are of the whole device, W.
 type Energy struct {
 	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time per step
 	NetStepJ   Number  `json:"net_step_j"`   // GrossStepJ less the idle energy; null if IdleW is unknown
@@ -257,15 +257,14 @@ type Track struct {
 	Value []Number  `json:"value"`
 }
 
-// The values of Order.Side distinguish instrumented samples from bare ones. If stage events cost too much
-// (Run.ProbedStep is set), Step was measured without them; its samples still have side 0, and the samples of
-// ProbedStep have no entries.
+// The values of Order.Side: samples with probes and bare ones. If stage events cost too much (Run.ProbedStep is set),
+// Step was measured without them; its samples still have side 0, and those of ProbedStep have no entries.
 const (
 	SideProbed = 0
 	SideBare   = 1
 )
 
-// Order is the position of a sample in time. In JSON it is [block, side, start_s].
+// Order is the position of a sample in time; in JSON [block, side, start_s].
 type Order struct {
 	Block  int
 	Side   int // SideProbed or SideBare
@@ -307,9 +306,9 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
-// CopiesYield reports whether the run has schema 1.1 or later: kernels' stages own an instant before copies do, and
-// each stage has the roofline bound of its own precision and traffic. In earlier schemas a copy during a kernel
-// could count as exposed, and a bound could be for another precision.
+// CopiesYield reports a run of schema 1.1 or later. There a kernel's stage owns an instant before a copy's stage does,
+// and a stage has the roofline bound of its own precision and traffic. Before, a copy during a kernel could be exposed,
+// and a bound could be of another precision.
 func (r *Run) CopiesYield() bool {
 	major, minor := MajorOf(r.Version), MinorOf(r.Version)
 	return minor >= 0 && (major != 1 || minor >= 1)

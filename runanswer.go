@@ -19,7 +19,7 @@ func (r *Run) Answer() Answer {
 	case !r.Step.Usable() && len(r.StageShares()) == 0:
 		return Answer{Verdict: "not measured", Tone: ToneUnsure, Sentence: sentenceOf(r.Reason, "No sample of a step was taken") + "."}
 	}
-	out := Answer{Verdict: "complete", Tone: ToneGood, Sentence: r.stepText() + ".", Bar: r.stepBar(), Action: r.action()}
+	out := Answer{Verdict: "complete", Tone: ToneGood, Sentence: r.stepText() + ".", Bar: WholeBar("exposed time by stage", "1", 1, r.StageShares()), Action: r.action()}
 	if q := r.Requests; q != nil { // a service is summarized by its latency
 		out.Bar = nil
 		if p, ok := q.Latency.At(0.99); ok && q.Told() == 1 {
@@ -36,7 +36,7 @@ func (r *Run) Answer() Answer {
 	return out
 }
 
-// sentenceOf capitalizes a reason and removes its full stop. Without a reason it returns the second text.
+// sentenceOf capitalizes a reason and removes its full stop; without a reason it returns otherwise.
 func sentenceOf(reason, otherwise string) string {
 	if reason = strings.TrimRight(strings.TrimSpace(reason), "."); reason == "" {
 		return otherwise
@@ -71,7 +71,7 @@ func (r *Run) stepText() string {
 	return fmt.Sprintf("%s, %s in %s (%.1f %%)", text, how, most.Name, 100*most.Value)
 }
 
-// StageShares returns the stages' shares of all exposed time in the order of the step. It adds all samples: a
+// StageShares returns the stages' shares of all exposed time, in the order of the step. It adds up samples, since a
 // median would drop a stage that only some steps have.
 func (r *Run) StageShares() []BarPart {
 	var out []BarPart
@@ -94,11 +94,7 @@ func (r *Run) StageShares() []BarPart {
 	return out
 }
 
-func (r *Run) stepBar() *Bar {
-	return WholeBar("exposed time by stage", "1", 1, r.StageShares())
-}
-
-// action returns what the first finding proposes.
+// action returns the change that the first finding proposes.
 func (r *Run) action() *Action {
 	if len(r.Findings) == 0 {
 		return nil
@@ -128,7 +124,8 @@ func (s *Series) median() float64 {
 	return s.Median
 }
 
-// Total adds a series' finite samples, negative ones as 0; without samples it is the median, without a median 0.
+// Total returns the sum of a series' finite samples, negative ones as 0; without samples the median, without a median
+// 0.
 func (s *Series) Total() float64 {
 	if !s.Usable() {
 		return 0
@@ -150,8 +147,8 @@ func (s *Series) Total() float64 {
 // mostDigits limits the significant digits of a series' figures.
 const mostDigits = 5
 
-// Digits returns how many significant digits to print of a series' figures: the constant Digits, or more if both
-// ends of the interval would otherwise look alike.
+// Digits returns the number of significant digits to print: the constant Digits, or more if both ends of the interval
+// would look equal.
 func (s *Series) Digits() int {
 	if s == nil || !s.CI95.Known() || math.IsInf(s.CI95[0], 0) || math.IsInf(s.CI95[1], 0) || s.CI95[0] == s.CI95[1] {
 		return Digits

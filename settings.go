@@ -8,7 +8,7 @@ import (
 // Settings are knob values by name.
 type Settings map[string]string
 
-// Int returns a setting as an int; 0 for a word such as "all". Resolve has checked that it is one of both.
+// Int returns a setting as an int; 0 for a word such as "all". Resolve has checked the value.
 func (s Settings) Int(name string) int {
 	v, _ := strconv.Atoi(s[name])
 	return v
@@ -20,7 +20,7 @@ func (s Settings) Float(name string) float64 {
 	return v
 }
 
-// Every returns the interval in steps that a setting of an EveryKnob names; 0 is never.
+// Every returns the interval in steps of an EveryKnob's setting; 0 is never.
 func (s Settings) Every(name string) int {
 	if s[name] == "step" {
 		return 1

@@ -12,17 +12,17 @@ const (
 	WaitStage
 )
 
-// StageRole is the function of a stage in the step. It decides which of two overlapping device stages owns an
-// instant (a copy during a kernel is hidden), and findings recognise a stage by it. A workload has at most one
-// stage of each role except RoleCompute.
+// StageRole is the function of a stage in the step. It decides which of two overlapping device stages owns an instant
+// (a copy during a kernel is hidden), and by it findings recognise a stage. A workload has at most one stage of each
+// role except RoleCompute.
 type StageRole uint8
 
 const (
-	// RoleCompute runs kernels, and copies within device memory; a host stage with it is any other work of the caller.
+	// RoleCompute is kernels, and copies within device memory; of a host stage any other work of the caller.
 	RoleCompute StageRole = iota
-	// RoleTransfer only copies inputs from host to device.
+	// RoleTransfer is only copies of inputs from host to device.
 	RoleTransfer
-	// RoleResult only copies results from device to host.
+	// RoleResult is only copies of results from device to host.
 	RoleResult
 	// RoleSync is the caller waiting for the device because a setting demands it, such as sync=step.
 	RoleSync
@@ -50,9 +50,9 @@ func (r StageRole) String() string {
 // Copies reports whether a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
-// WholeStep is the prefix of checks that compare the results of whole steps with float64 results, computed from the
-// first step's inputs by formulas that do not use the list of operations. The check of a single operation starts from
-// that operation's inputs, so it cannot detect an operation that is missing, runs twice or reads the wrong buffer.
+// WholeStep begins the names of checks of whole steps: float64 results from the first step's inputs, by formulas that
+// do not use the list of operations. The check of one operation starts from that operation's inputs, so it cannot
+// detect an operation that is missing, runs twice or reads the wrong buffer.
 const WholeStep = "whole step"
 
 // The stages that every run has without a workload's declaration.
@@ -65,7 +65,7 @@ const (
 	StageGap = "gap"
 )
 
-// Keys of Session.Input and of Observer's figures that findings use. A workload omits the ones that do not apply.
+// Keys of Session.Input and of Observer's figures for findings. A workload omits those that do not apply.
 const (
 	InputWorkers    = "workers"          // workers that make batches; 0 if the caller makes them
 	InputQueueDepth = "queue_depth_mean" // mean number of batches waiting for the caller
@@ -73,12 +73,12 @@ const (
 	InputCollateS   = "make_collate_s"   // seconds in which workers assemble a batch
 
 	// Bytes that the allocator reserves at the peak in a replay of the run's requests: with the run's settings, and
-	// the tried setting (knob=value) that reserves least.
+	// with the tried setting (knob=value) that reserves least.
 	InputReplayedPeak = "replayed_peak_bytes"
 	InputBestSetting  = "replayed_setting"
 	InputBestPeak     = "replayed_setting_peak_bytes"
 
-	// Device bytes of the recorded windows of steps kept for a backward pass, and the bytes of one window.
+	// Device bytes of the windows of steps kept for a backward pass, and the bytes of one window.
 	InputRecorded       = "recorded_bytes"
 	InputRecordedWindow = "recorded_window_bytes"
 )
@@ -89,15 +89,15 @@ type Stage struct {
 	Name string
 	Kind StageKind
 	Role StageRole
-	// Try and PyTorch are the advice for a stage that limits the step and that no knob of the workload changes: a
-	// command to run, and what to change in a PyTorch program.
+	// Try and PyTorch are advice for a limiting stage that no knob changes: a command to run, and a change to a PyTorch
+	// program.
 	Try, PyTorch string
-	// TimedAlone reports that recordings of other programs (gpu-check) have a time of this stage alone, too.
+	// TimedAlone reports that recordings of other programs (gpu-check) time this stage alone too.
 	TimedAlone bool
 	MaxSpans   int // largest number of Begin/End pairs per step (layers, item reads)
 	// Parts lists the stage's launches per step with their counted cost.
 	Parts []Part
-	// Minimum is the least work of any implementation of the stage: every input read once, every output written once.
+	// Minimum is the least work of any implementation of the stage: each input read once, each output written once.
 	Minimum Cost
 }
 

@@ -57,9 +57,9 @@ func (i *Interval) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[2]float64)(i))
 }
 
-// Values are in base units (seconds, bytes, hertz, joules). The functions below scale them for printing only.
+// Values are in base units (seconds, bytes, hertz, joules); the functions below scale them for printing.
 
-// Digits is the number of printed significant digits. It suits a median with an interval of about one percent.
+// Digits is the number of significant digits to print, right for a median with an interval of about one percent.
 const Digits = 3
 
 // FormatSeconds formats a time: "12.3 ms", or "unknown" if it is not finite.
@@ -76,7 +76,7 @@ func FormatBytes(b float64) string {
 // FormatSI formats a quantity with a decimal prefix and the given unit: "2.40 GHz".
 func FormatSI(v float64, unit string) string { return Format(v, unit, Digits) }
 
-// Format formats a quantity with the decimal prefix that brings it between 1 and 1000, and the given digits.
+// Format scales a quantity to between 1 and 1000 by a decimal prefix, and formats it to so many significant digits.
 func Format(v float64, unit string, digits int) string {
 	switch unit {
 	case "s":
@@ -115,7 +115,7 @@ func scaled(v float64, digits int, scales []scale) string {
 	return Significant(v/last.size, digits) + " " + last.unit
 }
 
-// MostShare is the largest share that FormatPercent and FormatChange print; above it the data give no useful bound.
+// MostShare is the largest share that is printed; above, the data give no useful bound.
 const MostShare = 9.99
 
 // FormatPercent formats a share of 0 or more with the given number of significant digits: 0.031 is "3.1 %". It
@@ -146,14 +146,14 @@ func FormatChange(change float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
-// Significant formats v with n significant digits, without an exponent unless v is tiny or huge. It keeps all
-// digits before the point, up to 15. "0" if v is not finite.
+// Significant formats v with n significant digits; "0" if v is not finite. It keeps all digits before the point, up to
+// 15. Only tiny and huge values have an exponent.
 func Significant(v float64, n int) string {
 	r := Rounded(v, n)
 	if r == 0 || !IsFinite(r) {
 		return "0"
 	}
-	// The addend corrects logarithms of powers of ten that are slightly too small.
+	// 1e-12 corrects logarithms of powers of ten that are slightly too small.
 	whole := int(math.Floor(math.Log10(math.Abs(r))+1e-12)) + 1
 	if whole < -4 || whole > 15 {
 		return strconv.FormatFloat(v, 'g', n, 64)
@@ -170,8 +170,8 @@ func Rounded(v float64, n int) float64 {
 	return out
 }
 
-// The parsers of user input for times, sizes and shares. Their errors state the fix. They refuse values that are
-// not finite, and times and sizes that are not above 0.
+// The parsers of times, sizes and shares from users. They refuse values that are not finite, and times and sizes that
+// are not above 0. Their errors have the fix.
 
 // ParseTime parses a time such as "2s", "500ms", "1m30s" or "400d".
 func ParseTime(text string) (time.Duration, error) {
@@ -219,7 +219,7 @@ func ParseBytes(text string) (int64, error) {
 	return int64(v), nil
 }
 
-// ParseLimit parses the limit on a counter, 0 or more. With bytes it also accepts a size as ParseBytes does.
+// ParseLimit parses a limit of 0 or more on a counter; with bytes also a size as in ParseBytes.
 func ParseLimit(text string, bytes bool) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	fix := "give a number of 0 or more, such as 3"

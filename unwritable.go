@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Unwritable returns an ErrUsage for a failure to write: "doing: cause", with a fix that depends on the cause.
-// other is the fix "choose another place", for a full disk and the like; otherwise is the fix for other causes. The
-// path in err is omitted: it may be a temporary file's.
+// Unwritable returns an ErrUsage for a failure to write: "doing: cause", with a fix for the cause. other is the fix
+// "choose another place", for a full disk and the like; otherwise is the fix for other causes. The path in err is left
+// out, since it may be a temporary file's.
 func Unwritable(doing string, err error, other, otherwise string) error {
 	cause := err
 	var p *fs.PathError
@@ -38,7 +38,7 @@ func Unwritable(doing string, err error, other, otherwise string) error {
 	return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("%s", otherwise)
 }
 
-// isFull reports whether the disk is full. On Windows two further error numbers mean that (winerror.h).
+// isFull reports whether the disk is full, on Windows by two more error numbers (winerror.h).
 func isFull(err error) bool {
 	const handleDiskFull, diskFull = syscall.Errno(39), syscall.Errno(112)
 	return errors.Is(err, syscall.ENOSPC) ||

@@ -80,21 +80,22 @@ type grammar struct {
 // runCommand executes one command line and returns its exit code, see cli.ExitCode.
 func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
 	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
-	err := printing(dispatch(a, args, w.machine()))
+	err := explainPrinting(dispatch(a, args, w.machine()))
 	if err == nil {
 		return a.ChildCode
 	}
 	code := cli.ExitCode(err)
-	complain(a, err, code, asksJSON(args))
+	printErrors(a, err, code, asksJSON(args))
 	return code
 }
 
-// splitArgs splits the command line into gpuprof's own arguments and a.Rest, the words after "--". Renamed verbs are
-// replaced by their new names, and a form of a verb, such as run watch, becomes one word.
+// splitArgs splits the command line into gpuprof's own arguments and a.Rest, the words after "--". In own, the current
+// name replaces a renamed verb, and a verb's form such as "run watch" is one word. dashed reports that the command line
+// has a "--".
 func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
-		before := spelled(a, root, args[:at])
+		before := currentWords(a, root, args[:at])
 		args, a.Rest = commandline.ProgramVerb(before), args[at+1:]
 		if slices.ContainsFunc(args, commandline.IsProgramVerb) && commandline.OnlyHelp(a.Rest) {
 			args = append(args, "--help")
@@ -105,21 +106,21 @@ func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed
 	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
-	return spelled(a, root, commandline.HelpWords(args)), dashed
+	return currentWords(a, root, commandline.HelpWords(args)), dashed
 }
 
-// spelled replaces a renamed verb by its new name, with a note for the user. It joins the words of a form of a verb,
-// such as run watch, to one word.
-func spelled(a *cli.App, root *kong.Node, words []string) []string {
+// currentWords replaces a renamed verb by its current name, and notes that for the user. It joins the words of a verb's
+// form, such as "run watch", to one word.
+func currentWords(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
-	if renamed != nil && !quiet(words) {
+	if renamed != nil && !asksQuiet(words) {
 		a.Note("%s", renamed.Notice())
 	}
 	return commandline.Joined(root, words)
 }
 
-// quiet reports whether --quiet is given; it runs before the words are parsed.
-func quiet(words []string) bool { return slices.Contains(words, "--quiet") }
+// asksQuiet reports whether --quiet is among the words. It works before they are parsed.
+func asksQuiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
 type line struct {
 	grammar
@@ -139,9 +140,12 @@ func parse(a *cli.App, args []string) (*line, error) {
 		if args, err = insertVerb(a, root, args); err != nil {
 			return nil, err
 		}
-	}
-	if err := checkFirst(a, root, args, dashed); err != nil {
-		return nil, err
+		if len(args) == 0 {
+			return nil, commandline.NoVerb(a)
+		}
+		if err := commandline.ProgramMeant(a, root, args); err != nil {
+			return nil, err
+		}
 	}
 	short, more := commandline.TakeRepeats(root, args)
 	kctx, err := parser.Parse(short)
@@ -153,9 +157,9 @@ func parse(a *cli.App, args []string) (*line, error) {
 	}
 	more.Add()
 	if dashed && !commandline.TakesRest(kctx.Selected()) {
-		return nil, restError(kctx.Selected().Name)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --", kctx.Selected().Name).WithFix("leave that out")
 	}
-	for _, check := range []func(*kong.Context) error{noneEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
+	for _, check := range []func(*kong.Context) error{refuseEmpty, func(k *kong.Context) error { return checkChoices(a, k) }, commandline.StandardInput} {
 		if err := check(kctx); err != nil {
 			return nil, err
 		}
@@ -184,18 +188,8 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 	return err
 }
 
-// checkFirst refuses a command line without a verb, and a program without "--" before it.
-func checkFirst(a *cli.App, root *kong.Node, args []string, dashed bool) error {
-	switch {
-	case len(args) == 0 && !dashed:
-		return commandline.NoVerb(a)
-	case !dashed:
-		return commandline.ProgramMeant(a, root, args)
-	}
-	return nil
-}
-
-// newParser builds the grammar. exited becomes true when kong has answered --help and would have ended the process.
+// newParser builds the grammar. kong sets exited when it has printed the help of --help; on its own, kong would end the
+// process.
 func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	texts := helpTexts{}
@@ -218,13 +212,9 @@ func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	return k, exited, nil
 }
 
-func restError(verb string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --", verb).WithFix("leave that out")
-}
-
 var unknownFlag = lazyregexp.New(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
 
-// parseError rewrites kong's error as one sentence with a fix.
+// parseError rewrites an error of kong as one sentence with a fix.
 func parseError(parser *kong.Kong, args []string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "write" { // help text that could not be written
 		return err
@@ -234,7 +224,8 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 	if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
 		node = pe.Context.Selected()
 	}
-	if typed, ok := flagInError(err); ok {
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		typed := m[1]
 		if n := commandline.NodeOf(parser.Model.Node, node.Name+" --"); n != nil && commandline.FindFlag(n, typed) != nil {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).
 				WithFix("write gpuprof %s %s … -- CMD, see gpuprof help %[1]s --", node.Name, typed)
@@ -259,14 +250,6 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 // missingArgument matches kong's error about a missing argument, with the argument's name.
 var missingArgument = lazyregexp.New(`^expected "<([a-z]+)>(?: \.\.\.)?`)
 
-func flagInError(err error) (string, bool) {
-	m := unknownFlag.FindStringSubmatch(err.Error())
-	if m == nil {
-		return "", false
-	}
-	return m[1], true
-}
-
 func verbError(root *kong.Node, args []string) error {
 	verbs := commandline.VerbNames(root)
 	for _, arg := range args {
@@ -277,8 +260,8 @@ func verbError(root *kong.Node, args []string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
 }
 
-// noneEmpty refuses empty arguments, such as from an unset shell variable: some verbs would treat one as not given.
-func noneEmpty(kctx *kong.Context) error {
+// refuseEmpty refuses empty arguments, which unset shell variables leave: some verbs would treat one as not given.
+func refuseEmpty(kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		if p.Positional == nil {
 			continue
@@ -317,7 +300,7 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpLists replaces placeholders in help texts, such as ${plots}, by the lists.
+// helpLists returns a replacer of the placeholders in help texts, such as ${plots}, by lists.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),
@@ -334,11 +317,11 @@ func helpLists(a *cli.App) *strings.Replacer {
 	return strings.NewReplacer(lists...)
 }
 
-// helpTexts holds the help texts of commands, flags and arguments, each with its place. kong would look for variables in
-// several hundred of them by a regular expression, a third of the time that it takes to build the grammar.
+// helpTexts has the help texts by the address of their field. hideIn takes them out while kong builds the grammar: kong
+// would search several hundred texts for variables by a regular expression, a third of the building time.
 type helpTexts map[*string]string
 
-// hideIn empties the help texts of a command, its flags, arguments and subcommands.
+// hideIn stores and empties the help texts of a command, its flags, arguments and subcommands.
 func (t helpTexts) hideIn(command *kong.Node) error {
 	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
 		switch part := part.(type) {
@@ -351,7 +334,7 @@ func (t helpTexts) hideIn(command *kong.Node) error {
 	})
 }
 
-// restoreWith puts the texts back, with their placeholders replaced by lists.
+// restoreWith puts the texts back, with lists in place of their placeholders.
 func (t helpTexts) restoreWith(lists *strings.Replacer) {
 	for place, text := range t {
 		*place = text
@@ -361,9 +344,9 @@ func (t helpTexts) restoreWith(lists *strings.Replacer) {
 	}
 }
 
-// completeCmd answers the shells' completion scripts. After "--" come the words typed so far, the unfinished one last.
-// It prints one candidate per line, with a tab and a description. ":files" asks the shell for file names, ":command" N
-// for completion of the words after the first N.
+// completeCmd answers the shells' completion scripts. a.Rest has the words typed so far, the unfinished one last. It
+// prints one candidate per line: value, tab, description. The value ":files" asks the shell to complete file names;
+// ":command N" asks it to complete the words after the first N as a command of their own.
 type completeCmd struct{}
 
 // Run implements the hidden verb.
@@ -383,8 +366,8 @@ func (completeCmd) Run(a *cli.App) error {
 	return nil
 }
 
-// printing explains a failure to write to standard output.
-func printing(err error) error {
+// explainPrinting rewrites errors of writes to standard output, with a fix.
+func explainPrinting(err error) error {
 	var all []error
 	for _, e := range cli.Flatten(err) {
 		var p *fs.PathError

@@ -25,17 +25,17 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func TestCondition(t *testing.T) {
 	nan := gpuprof.Number(math.NaN())
 	unknown := nvml.DeviceInfo{PCIeWidth: nan, PCIeWidthMax: nan, PCIeGenMax: nan, PowerLimit: nan, PowerDefault: nan, PowerEnforced: nan, AppSMClock: nan, DefaultSMClock: nan, Uncorrected: nan}
-	if got := condition(unknown, false); !reflect.DeepEqual(got, health.Condition{}) {
+	if got := conditionOf(unknown, false); !reflect.DeepEqual(got, health.Condition{}) {
 		t.Errorf("of unknown figures: %+v", got)
 	}
 	for says, d := range map[string]nvml.DeviceInfo{
 		"could not be replaced": {RemapFailed: nvml.On, RemapPending: nvml.On}, "3 uncorrected": {Uncorrected: 3}, "waits for a reset": {RetirePending: nvml.On},
 	} {
-		if got := condition(d, false).MemoryFault; !strings.Contains(got, says) {
+		if got := conditionOf(d, false).MemoryFault; !strings.Contains(got, says) {
 			t.Errorf("fault %q, want %q", got, says)
 		}
 	}
-	if got := condition(nvml.DeviceInfo{PowerLimit: 700, PowerDefault: 700, PowerEnforced: 450}, true); got.PowerLimitW != 450 || got.PowerBaseW != 700 || !got.MIG {
+	if got := conditionOf(nvml.DeviceInfo{PowerLimit: 700, PowerDefault: 700, PowerEnforced: 450}, true); got.PowerLimitW != 450 || got.PowerBaseW != 700 || !got.MIG {
 		t.Errorf("%+v", got)
 	}
 }

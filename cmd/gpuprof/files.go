@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 )
 
-// insertVerb inserts a verb before files that have none, and notes the resulting command.
+// insertVerb inserts the verb that shows the given files, if the command line has files and no verb. It notes the
+// resulting command.
 func insertVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
 	files, flags, ok := commandline.FilesMeant(root, words)
 	if !ok {
@@ -25,7 +26,7 @@ func insertVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
 	for i := range command {
 		command[i] = gpuprof.ShellWord(command[i])
 	}
-	if !quiet(flags) {
+	if !asksQuiet(flags) {
 		a.Note("%s is %s: %s", files[0], shown.What, strings.Join(command, " "))
 	}
 	return append(shown.Args, flags...), nil

@@ -13,7 +13,8 @@ const (
 	kernelRecord  = 8 << 10  // longest line, bytes
 )
 
-// kernelLog returns the lines since boot that the ring buffer of /dev/kmsg (file) still holds, without waiting.
+// kernelLog returns the lines since boot that the kernel's ring buffer, /dev/kmsg (file), still has. It does not wait
+// for further lines.
 func kernelLog(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

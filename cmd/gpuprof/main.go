@@ -13,13 +13,13 @@ import (
 // Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=abcdef".
 var version, commit string
 
-func main() { os.Exit(started(&wiring{})) }
+func main() { os.Exit(runProcess(&wiring{})) }
 
-func started(w *wiring) int {
-	if worked() {
+func runProcess(w *wiring) int {
+	if runWorker() {
 		return 0 // this process was started as a worker of a workload
 	}
-	if answered(os.Getenv, os.Stdout) {
+	if answerVersion(os.Getenv, os.Stdout) {
 		return 0 // this process was started to ask a libcupti for its version
 	}
 	ctx, end := context.WithCancel(context.Background())

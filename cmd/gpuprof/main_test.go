@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
-	if worked() {
+	if runWorker() {
 		return // this process was started as a worker of a workload that is measured here
 	}
 	// A script that names a simulated driver gets it in every process it starts.
@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 	}
 	wired.recorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
 	wired.clock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
-	testscript.Main(m, map[string]func(){"gpuprof": func() { os.Exit(started(&wired)) }})
+	testscript.Main(m, map[string]func(){"gpuprof": func() { os.Exit(runProcess(&wired)) }})
 }
 
 // tickingClock goes on by a tick whenever it is read, so that a budget is a number of

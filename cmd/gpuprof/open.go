@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// opener returns the system's command that opens a page in a browser; the page is its last argument.
-func opener() []string {
+// browserCommand returns the system's command that opens a page in a browser; the page is its last argument.
+func browserCommand() []string {
 	switch runtime.GOOS {
 	case "darwin":
 		return []string{"open"}
@@ -29,7 +29,7 @@ func openReport(a *cli.App) error {
 	if err != nil {
 		page = a.Pages[0]
 	}
-	by := opener()
+	by := browserCommand()
 	if err := exec.CommandContext(a.Ctx, by[0], append(by[1:], page)...).Run(); err != nil {
 		return gpuprof.Errorf(nil, "opening %s with %s: %w", a.Pages[0], by[0], err).WithFix("open the file in a browser by hand")
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
-// This file's tables alone name concrete workloads, devices and formats.
+// Only this file and its wire_* neighbours name concrete workloads, devices and formats.
 
-// wiring names the libraries, folders and workloads of this process. Zero values mean the machine's own.
+// wiring overrides the libraries, folders and workloads of this process, for tests. Zero values are the machine's own.
 type wiring struct {
 	driver   string               // library that replaces the CUDA driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
@@ -34,7 +34,6 @@ type wiring struct {
 	limit    time.Duration        // shortest time limit of a gate's process; 0 for the default
 }
 
-// tables returns the concrete workloads, devices, probes and formats for the verbs.
 func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
@@ -44,25 +43,27 @@ func (w *wiring) tables() *cli.Tables {
 	}
 }
 
-// machine returns the functions by which doctor examines the machine.
 func (w *wiring) machine() *doctor.Machine {
-	return &doctor.Machine{Examine: w.examineMachine, ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs}
+	return &doctor.Machine{
+		Examine:     func() []gpuprof.CheckLine { return machine.This().Examine(w.findDriver(), w.missingGPUError()) },
+		ExamineGPUs: w.examineGPUs, Faults: w.machineAccounts, KernelLog: w.readKernelLog, GPUs: w.lookAtGPUs,
+	}
 }
 
-// listWorkloads lists the workloads in the order in which they are shown.
+// listWorkloads lists the workloads in display order.
 func (w *wiring) listWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
-// worked runs this process as a worker of workload collate, if it was started as one; false otherwise.
-func worked() bool { return collate.WorkerMain() }
+// runWorker runs this process as a worker of workload collate, if collate started it as one; false otherwise.
+func runWorker() bool { return collate.WorkerMain() }
 
-// devices lists the devices to measure on: the host, then the driver's GPUs, those that do not answer last.
+// devices lists the devices to measure on: the host, then the driver's GPUs. GPUs that do not answer come last.
 func (w *wiring) devices() []cli.Device {
 	all := []cli.Device{{Name: "host", Doc: "the CPU: streams are goroutines, kernels are Go", Open: w.openHost}}
 	gpus, err := cuda.Probe(w.cudaOptions())
 	if err != nil {
-		return all // noGPU gives the reason
+		return all // missingGPUReason has the reason
 	}
 	var silent []cli.Device
 	for _, g := range gpus {
@@ -82,10 +83,14 @@ func (w *wiring) cudaOptions() cuda.Options {
 	return cuda.Options{Library: w.driver, AllowSimulated: w.driver != ""}
 }
 
-func (w *wiring) openCUDA(index int) (device.Device, error) {
+func (w *wiring) openGPU(index int) (*cuda.Device, error) {
 	o := w.cudaOptions()
 	o.Index = index
-	d, err := cuda.Open(o)
+	return cuda.Open(o)
+}
+
+func (w *wiring) openCUDA(index int) (device.Device, error) {
+	d, err := w.openGPU(index)
 	if err != nil { // returning d would make a non-nil device.Device of a nil *cuda.Device
 		return nil, err
 	}
@@ -102,18 +107,13 @@ func (w *wiring) openHost() (device.Device, error) {
 	return d, nil
 }
 
-// examineMachine examines everything except the devices.
-func (w *wiring) examineMachine() []gpuprof.CheckLine {
-	return machine.This().Examine(w.findDriver(), w.missingGPUError())
-}
-
-// findDriver loads the driver's library, since only loading shows that the library works.
+// findDriver loads the driver's library: only loading shows whether it works.
 func (w *wiring) findDriver() machine.Driver {
 	d, err := cuda.FindDriver(w.cudaOptions())
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// missingGPUReason returns why no GPU is used, as one clause; "" if a GPU can be used.
+// missingGPUReason returns the reason for which no GPU can be used, as one clause; "" if one can.
 func (w *wiring) missingGPUReason() string {
 	if err := w.missingGPUError(); err != nil {
 		return cli.Sentence(err)
@@ -123,7 +123,7 @@ func (w *wiring) missingGPUReason() string {
 
 func (w *wiring) missingGPUError() error {
 	_, err := cuda.Probe(w.cudaOptions())
-	// An installed driver's error is closer to the cause than a missing device node.
+	// If a driver is installed, its error is closer to the cause than a missing device node.
 	if cuda.Absent(err) && w.driver == "" {
 		return errors.New(machine.This().FindGPU(w.findDriver()).Why())
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// envAsk holds the path of a libcupti. A process with this variable loads the library and prints its interface
-// version: an unfit library may crash the process.
+// envAsk is the variable with the path of a libcupti. A process that has it only loads the library and prints its
+// interface version. It is a process of its own because an unfit library may crash it.
 const envAsk = "GPUPROF_ASK_CUPTI"
 
 // askWithin limits the time of the process that loads a libcupti.
 const askWithin = 10 * time.Second
 
-// answered loads the libcupti that envAsk names and prints its interface version; false if envAsk is not set.
-func answered(getenv func(string) string, w io.Writer) bool {
+// answerVersion prints the interface version of the libcupti that envAsk names; false if envAsk is not set.
+func answerVersion(getenv func(string) string, w io.Writer) bool {
 	path := getenv(envAsk)
 	if path == "" {
 		return false
@@ -48,7 +48,7 @@ func answered(getenv func(string) string, w io.Writer) bool {
 	return true
 }
 
-// asksCUPTI returns askCUPTI; nil if this program cannot load libraries.
+// asksCUPTI returns askCUPTI; nil if this build cannot load libraries.
 func asksCUPTI() func(path string) (int, error) {
 	if dynlib.Unable != "" {
 		return nil
@@ -56,7 +56,7 @@ func asksCUPTI() func(path string) (int, error) {
 	return askCUPTI
 }
 
-// askCUPTI asks another process for the interface version of a libcupti.
+// askCUPTI returns the interface version of a libcupti, which another process loads.
 func askCUPTI(path string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,7 +79,8 @@ func askCUPTI(path string) (int, error) {
 	return v, nil
 }
 
-// driverCUDA returns the driver's CUDA release as 1000 * major + 10 * minor, 12080 for 12.8; 0 without a driver.
+// driverCUDA returns the driver's CUDA release as 1000 * major + 10 * minor, for example 12080 for 12.8; 0 without a
+// driver.
 func (w *wiring) driverCUDA() int {
 	major, minor, _ := strings.Cut(w.findDriver().CUDA, ".")
 	a, err1 := strconv.Atoi(major)

@@ -23,10 +23,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// This file is the part of wire.go about GPUs: it names the CUDA device and NVML for doctor.
+// This file connects doctor and the recorders with the CUDA device and NVML.
 
-// examineGPUs reports the state of the CUDA device, its libraries, telemetry and every GPU. It asks NVML before it
-// opens a device, so that the processes that NVML lists do not include this one.
+// examineGPUs returns doctor's lines about the CUDA device, its libraries, telemetry and every GPU. NVML lists the
+// processes on each GPU; it is read before a CUDA device is opened, so that the lists do not include this process.
 func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
 	var lines []gpuprof.CheckLine
@@ -43,8 +43,8 @@ func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	return append(append([]gpuprof.CheckLine{w.examineCUDA(), telemetry, w.examineKernels()}, w.examineLibraries()...), lines...)
 }
 
-// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes them; nil for other devices
-// and without NVML, for which doctor gives the reason.
+// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes NVML. They are nil for other
+// devices and without NVML; doctor has the reason.
 func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
@@ -63,8 +63,8 @@ func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done 
 	return d, func() { _ = lib.Close() }
 }
 
-// programSamplers returns the telemetry of every GPU while gpuprof runs a program, by the prefix of its tracks. done
-// closes NVML. The map is nil without NVML; doctor gives the reason.
+// programSamplers returns the samplers of every GPU's telemetry while gpuprof runs a program, by the prefix of their
+// tracks. done closes NVML. The map is nil without NVML; doctor has the reason.
 func programSamplers() (all map[string]record.Sampler, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -79,7 +79,7 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 	return all, func() { _ = lib.Close() }
 }
 
-// energyCounters returns the energy counters of every GPU by its UUID, or why there are none; done closes NVML.
+// energyCounters returns the energy counter of every GPU by its UUID, or the reason for having none. done closes NVML.
 func energyCounters() (counters map[string]func() (joules float64, ok bool), unknown string, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -88,7 +88,7 @@ func energyCounters() (counters map[string]func() (joules float64, ok bool), unk
 	return lib.EnergyCounters(), "NVML lists no GPU", func() { _ = lib.Close() }
 }
 
-// examineTelemetry opens NVML; lib is nil if that fails.
+// examineTelemetry opens NVML; lib is nil if it does not open.
 func examineTelemetry() (l gpuprof.CheckLine, lib *nvml.Library) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels loads the kernel that compiles slowest, and reports the folder of the driver's code cache.
+// examineKernels times the load of the kernel that compiles slowest, and reports the folder of the driver's code cache.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -146,7 +146,8 @@ type firstLoad struct {
 	simulated bool
 }
 
-// kernelLine reports the time of a kernel's first use. If the driver's cache grew, the driver compiled the kernel.
+// kernelLine reports how long a kernel took until its first use. before and cache are the driver's code cache before
+// and after; if it grew, the driver compiled the kernel.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
@@ -172,15 +173,9 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 	return l
 }
 
-// loadSlowest loads the kernel that compiles slowest, on the first GPU that answers.
+// loadSlowest loads the kernel that compiles slowest, on the first GPU without a fault.
 func (w *wiring) loadSlowest() (firstLoad, error) {
-	list, err := w.answeringGPUs()
-	if err != nil {
-		return firstLoad{}, err
-	}
-	o := w.cudaOptions()
-	o.Index = list[0].Index
-	d, err := cuda.Open(o)
+	d, info, err := w.openFirst()
 	if err != nil {
 		return firstLoad{}, err
 	}
@@ -189,17 +184,17 @@ func (w *wiring) loadSlowest() (firstLoad, error) {
 		return firstLoad{}, err
 	}
 	_, n, took := d.LoadTime()
-	return firstLoad{took, n > 0, list[0].Simulated}, nil
+	return firstLoad{took, n > 0, info.Simulated}, nil
 }
 
-// vendorLibraries lists NVIDIA's libraries, and what gpuprof uses instead if one is missing.
+// vendorLibraries lists NVIDIA's libraries, with what gpuprof uses in place of a missing one.
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
 	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has, and the gradients of deepaw's, run on general kernels"},
 }
 
-// examineLibraries loads NVIDIA's libraries through the first GPU.
+// examineLibraries returns a line about each of NVIDIA's libraries, as the first GPU loads them.
 func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	found, lacks, err := w.cudaLibraries()
 	var lines []gpuprof.CheckLine
@@ -219,21 +214,25 @@ func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	return lines
 }
 
-// answeringGPUs lists the GPUs that the driver describes; at least one has no error.
+// answeringGPUs lists the GPUs without a fault; the error if there is none.
 func (w *wiring) answeringGPUs() ([]cuda.DeviceInfo, error) {
 	list, err := cuda.Probe(w.cudaOptions())
 	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
 }
 
-// cudaLibraries returns the found libraries, and for the others the reasons.
-func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
+// openFirst opens the first GPU without a fault.
+func (w *wiring) openFirst() (*cuda.Device, cuda.DeviceInfo, error) {
 	list, err := w.answeringGPUs()
 	if err != nil {
-		return nil, nil, err
+		return nil, cuda.DeviceInfo{}, err
 	}
-	o := w.cudaOptions()
-	o.Index = list[0].Index
-	d, err := cuda.Open(o)
+	d, err := w.openGPU(list[0].Index)
+	return d, list[0], err
+}
+
+// cudaLibraries returns the loaded libraries, and the errors of the missing ones.
+func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
+	d, _, err := w.openFirst()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -242,7 +241,7 @@ func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]erro
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 
-// gpuSight holds the GPUs that CUDA and NVML list, for a benchmark.
+// gpuSight has the GPUs that CUDA and NVML list. It implements doctor.GPUs.
 type gpuSight struct {
 	w       *wiring
 	visible []cuda.DeviceInfo // GPUs that CUDA shows this process
@@ -252,7 +251,8 @@ type gpuSight struct {
 	noTelemetry error
 }
 
-// lookAtGPUs lists the GPUs of CUDA and NVML. It fails only if both list none; NVML may be open even then.
+// lookAtGPUs lists the GPUs of CUDA and NVML. It fails if neither lists a usable GPU. The caller closes the result,
+// also after a failure.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
@@ -268,8 +268,8 @@ func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 // Close closes NVML.
 func (s *gpuSight) Close() error { return s.lib.Close() }
 
-// Hidden lists the UUIDs of GPUs and MIG instances that CUDA shows only to a process that names them in
-// CUDA_VISIBLE_DEVICES: of several MIG instances it shows one.
+// Hidden lists the UUIDs of GPUs and MIG instances that CUDA hides from this process, and shows to one that names them
+// in CUDA_VISIBLE_DEVICES. Of several MIG instances CUDA shows only one.
 func (s *gpuSight) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
 		return nil // the user hid them
@@ -304,7 +304,7 @@ func (s *gpuSight) Shown() []doctor.GPUName {
 	return out
 }
 
-// Elsewhere returns the UUID of the GPU or MIG instance that NVML finds for a name.
+// Elsewhere returns the UUID of a GPU or MIG instance that is not among Shown, as NVML finds it by name.
 func (s *gpuSight) Elsewhere(name string) (string, error) {
 	if s.lib == nil {
 		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
@@ -319,7 +319,7 @@ func (s *gpuSight) Elsewhere(name string) (string, error) {
 	return s.all[at.GPU].UUID, nil
 }
 
-// Target returns a GPU of Shown, ready to be measured.
+// Target returns the GPU at a position in Shown, ready to be measured.
 func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
@@ -330,31 +330,25 @@ func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	if s.lib == nil {
 		return t, nil
 	}
-	if d, err := s.lib.Device(v.UUID); err == nil { // the figures are valid without telemetry too
+	if d, err := s.lib.Device(v.UUID); err == nil { // a GPU can be measured without telemetry
 		_, part := d.Instance()
-		t.Instruments, t.Condition = d, condition(d.Info(), part)
+		t.Instruments, t.Condition = d, conditionOf(d.Info(), part)
 		t.CPUs, _ = d.NearCPUs()
 	}
 	return t, nil
 }
 
-// condition collects the state of a GPU that explains its speed.
-func condition(d nvml.DeviceInfo, mig bool) health.Condition {
-	whole := func(n gpuprof.Number) int {
-		if !nvml.Known(n) {
-			return 0
-		}
-		return int(n)
-	}
-	figure := func(n gpuprof.Number) float64 {
+// conditionOf returns the state of a GPU that explains its speed. mig reports that the device is a MIG instance.
+func conditionOf(d nvml.DeviceInfo, mig bool) health.Condition {
+	known := func(n gpuprof.Number) float64 {
 		if !nvml.Known(n) {
 			return 0
 		}
 		return float64(n)
 	}
-	c := health.Condition{MIG: mig, LinkWidth: whole(d.PCIeWidth), LinkWidthMax: whole(d.PCIeWidthMax), LinkGenMax: whole(d.PCIeGenMax),
-		PowerLimitW: figure(d.PowerLimit), PowerBaseW: figure(d.PowerDefault), AppClockHz: figure(d.AppSMClock), AppBaseHz: figure(d.DefaultSMClock)}
-	if e := figure(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
+	c := health.Condition{MIG: mig, LinkWidth: int(known(d.PCIeWidth)), LinkWidthMax: int(known(d.PCIeWidthMax)), LinkGenMax: int(known(d.PCIeGenMax)),
+		PowerLimitW: known(d.PowerLimit), PowerBaseW: known(d.PowerDefault), AppClockHz: known(d.AppSMClock), AppBaseHz: known(d.DefaultSMClock)}
+	if e := known(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
 		c.PowerLimitW = e // the enforced limit is below the one set
 	}
 	c.MemoryFault, _, _ = d.RepairHealth()

@@ -18,14 +18,15 @@ import (
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
-// GPU faults that need no measurement: NVML's counters and errors, the driver's recovery action, and the kernel log.
+// GPU faults that are known without a measurement: from NVML's counters and errors, the driver's recovery action and
+// the kernel log.
 
 // machineRoot is the folder with /proc, /sys, /dev/kmsg and /usr; tests set another.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts returns a health.Card with the fault reports of each GPU in NVML or the kernel log. If NVML lists no GPU,
-// the first card is AllGPUs with the reason. The map of gives the index of a card by the UUID of its GPU or of a MIG
-// instance.
+// accounts returns a health.Card with the fault reports of each GPU in NVML or the kernel log. Its map gives the index
+// of a card by the UUID of its GPU or MIG instance. If NVML lists no GPU, the first card is AllGPUs with the reason:
+// noNVML, the error of opening NVML.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -53,14 +54,13 @@ func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) 
 	return w.readKernelLog(cards), of
 }
 
-// machineAccounts opens NVML and returns the health.Cards of accounts.
 func (w *wiring) machineAccounts(ctx context.Context) ([]health.Card, error) {
 	lib, noNVML := nvml.Open()
 	cards, _ := w.accounts(ctx, lib, noNVML)
 	return cards, lib.Close()
 }
 
-// readKernelLog adds the GPU faults in the kernel log to the health.Cards of the GPUs.
+// readKernelLog adds the GPU faults of the kernel log to the cards of their GPUs.
 func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	text, err := kernelLog(filepath.Join(w.machineRoot(), "dev", "kmsg"))
 	why := ""
@@ -70,11 +70,11 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	return health.AskLog(cards, health.ReadLog(text), why)
 }
 
-// accountOf returns a health.Card with a GPU's identity, condition and fault reports as NVML gives them, without
+// accountOf returns the health.Card of a GPU: identity, condition and fault reports as NVML gives them. The card has no
 // measurements.
 func accountOf(d nvml.DeviceInfo) health.Card {
 	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
-		Condition: condition(d, d.MIG == nvml.On)}
+		Condition: conditionOf(d, d.MIG == nvml.On)}
 	// Do not judge the link's width: an idle link may be narrower than under load.
 	c.Condition.LinkWidth = 0
 	switch {
@@ -105,7 +105,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	repairFault, repairFix, note := d.RepairHealth()
 	recovery := health.Source{Name: health.SourceRecovery, Answer: health.Unanswered, Text: d.Unanswered[nvml.QueryRecovery]}
 	if nvml.Known(d.Recovery) {
-		// A GPU without memory of its own (Jetson, GB10) is not shown to work by its recovery action alone.
+		// For a GPU without memory of its own (Jetson, GB10), a recovery action of "none" does not show that the GPU
+		// works.
 		recovery = health.RecoverySource(int(d.Recovery), nvml.Known(d.MemoryTotal))
 	}
 	c.Sources = []health.Source{
@@ -117,8 +118,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// Accounts adds the current fault reports to the health.Card of every measured GPU. If everyGPU is set, further GPUs
-// that are faulty or not checked get health.Cards too.
+// Accounts adds the current fault reports to the card of every measured GPU. If everyGPU is set, it adds cards of
+// further GPUs that are faulty or could not be checked.
 func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
@@ -146,7 +147,7 @@ func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU b
 	return cards
 }
 
-// faultLines returns doctor's lines about the faults of every GPU, from the GPUs' health.Cards.
+// faultLines returns doctor's line about the faults of each GPU.
 func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	var lines []gpuprof.CheckLine
 	for i := range cards {
@@ -172,19 +173,20 @@ func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	return lines
 }
 
-// Drivers since recoveryDriver report the recovery action. If NVML's library does not, nvidia-smi is asked once, in a
-// short time: the whole check has 2 s.
+// Since release recoveryDriver, drivers report the recovery action. If NVML does not report it, nvidia-smi is run once.
+// Its time is limited, since the whole check has 2 s.
 const (
 	recoveryDriver   = 565
 	nvidiaSMIWithin  = 500 * time.Millisecond
 	nvidiaSMIAnswers = 1 << 16 // bytes
 )
 
-// nvidiaSMIPlaces lists the folders in which drivers and containers install nvidia-smi. A prolog has no PATH.
+// nvidiaSMIPlaces lists the folders in which drivers and containers install nvidia-smi. PATH is not used: a job
+// scheduler's prolog has none.
 var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
 	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
 
-// askNVIDIASMI fills in recovery actions that NVML did not report. If nvidia-smi fails, they stay unknown.
+// askNVIDIASMI sets the recovery actions that NVML did not report. They stay unknown if nvidia-smi fails.
 func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	wants := func(d nvml.DeviceInfo) bool {
 		release, _, _ := strings.Cut(d.Driver, ".")
@@ -212,7 +214,8 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	}
 }
 
-// readRecoveryActions returns action numbers by PCI address, from lines such as "00000000:CA:00.0, Reset".
+// readRecoveryActions returns NVML's numbers of recovery actions by PCI address, from lines such as "00000000:CA:00.0,
+// Reset".
 func readRecoveryActions(text string) map[string]int {
 	numbers := map[string]int{"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4}
 	out := map[string]int{}

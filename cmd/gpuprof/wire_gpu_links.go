@@ -12,14 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
-// This file is the part of wire_gpu.go about several GPUs at once.
-
-// linkTries is the number of measurements of each direction.
+// linkTries is the number of measurements of a link in each direction.
 const linkTries = 5
 
-// Between measures the copy rates between the GPUs at the positions here in Shown, and an all-reduce over these GPUs.
-// Each copy, and the array of the all-reduce, has the given number of bytes. No other code may have the GPUs open. A
-// single GPU has no links.
+// Between measures the copy rate between each two of the GPUs, and an all-reduce over all of them. here has their
+// positions in Shown; bytes is the size of each copy and of the all-reduce's array. No other code may have the GPUs
+// open. With fewer than two GPUs it returns nil.
 func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil
@@ -35,10 +33,9 @@ func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []
 		}
 	}()
 	for _, i := range here {
-		o := s.w.cudaOptions()
-		o.Index = s.visible[i].Index
-		d, err := cuda.Open(o)
-		names, faults, open = append(names, fmt.Sprintf("cuda:%d", o.Index)), append(faults, err), append(open, d)
+		index := s.visible[i].Index
+		d, err := s.w.openGPU(index)
+		names, faults, open = append(names, fmt.Sprintf("cuda:%d", index)), append(faults, err), append(open, d)
 	}
 	links = health.Links(names, func(from, to int) (bool, float64, error) {
 		if err := errors.Join(faults[from], faults[to]); err != nil {

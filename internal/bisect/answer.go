@@ -30,8 +30,8 @@ func (s *Search) Answer() gpuprof.Answer {
 	return s.openAnswer()
 }
 
-// where begins the answer of a search that covers only a part of the commits, because a wider search has already found
-// a commit: it names that commit. It is empty for the first search.
+// where is the beginning of an answer for a part of the commits: it names the commit that an earlier, wider search
+// found. "" for the first search.
 func (s *Search) where() string {
 	n := len(s.Before)
 	switch {
@@ -43,7 +43,7 @@ func (s *Search) where() string {
 	return s.earlier() + " In the rest: "
 }
 
-// earlier describes the commit that the previous, wider search found.
+// earlier describes the commit that the earlier, wider search found.
 func (s *Search) earlier() string {
 	e := &s.Before[len(s.Before)-1]
 	return fmt.Sprintf("%s was found before, %s.", e.Commit.named(), changeText(e.Effect, e.CI95))
@@ -52,7 +52,7 @@ func (s *Search) earlier() string {
 // named formats the commit's short ID and subject.
 func (c Commit) named() string { return c.Short() + ` "` + c.Subject + `"` }
 
-// foundAnswer names the commit or range found, its own change, and the stage that changed most.
+// foundAnswer names the found commit or range, its own change, and the stage that changed most.
 func (s *Search) foundAnswer() gpuprof.Answer {
 	o := s.Outcome
 	c := s.At(o.To)
@@ -89,7 +89,7 @@ func (s *Search) foundAnswer() gpuprof.Answer {
 	return a
 }
 
-// openAnswer answers for a search that has not named a commit.
+// openAnswer answers for a search that ended without a commit.
 func (s *Search) openAnswer() gpuprof.Answer {
 	o := s.Outcome
 	n := 0
@@ -107,7 +107,7 @@ func (s *Search) openAnswer() gpuprof.Answer {
 		Action: &gpuprof.Action{Text: "Continue the search with more time.", Command: "gpuprof bisect --resume --budget 4h"}}
 }
 
-// bar compares BAD with GOOD: the ratio of the metric, with its interval; nil if they were not compared.
+// bar draws the metric's ratio of BAD to GOOD with its interval; nil without a comparison.
 func (s *Search) bar() *gpuprof.Bar {
 	w := s.Whole()
 	if w.Quartets == 0 {
@@ -125,7 +125,7 @@ func changeText(share gpuprof.Number, ci [2]gpuprof.Number) string {
 	return cmp.Or(gpuprof.FormatRatioChange(1+float64(share), 1+float64(ci[0]), 1+float64(ci[1])), "an unknown amount")
 }
 
-// FormatChance formats a probability, and never as 100 %.
+// FormatChance formats a probability, at most as ">0.999".
 func FormatChance(p gpuprof.Number) string {
 	if p > 0.9995 {
 		return ">0.999"

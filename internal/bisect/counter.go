@@ -1,8 +1,8 @@
 package bisect
 
-// A counter has no noise, so one process of a commit determines its side of the change.
+// A counter has no noise: one process per commit shows on which side of the change the commit is.
 
-// knownBounds returns the last commit measured as good as GOOD, and the first one measured worse.
+// knownBounds returns the last commit measured as good as GOOD, and the first measured as worse.
 func (s *Search) knownBounds() (good, bad int) {
 	bad = s.N()
 	for _, q := range s.Quartet {
@@ -23,7 +23,7 @@ func (s *Search) isWorse(q Quartet) bool {
 	return s.sign()*(float64(q.Values[1])-float64(q.Values[0])) > 0
 }
 
-// halve returns the next commit to count: the one nearest to the middle of the remaining range.
+// halve returns the next commit to count, the one nearest to the middle of the remaining range.
 func (s *Search) halve() (Step, bool) {
 	good, bad := s.knownBounds()
 	best, place := 0, (good+bad)/2

@@ -47,7 +47,7 @@ func (s *Search) Whole() Measured {
 	return m
 }
 
-// quartetsOf returns the quartets of a commit against another, except for the check.
+// quartetsOf returns the quartets of a commit against another, without the check.
 func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	for _, q := range s.Quartet {
 		if q.Commit == commit && q.Against == against {
@@ -57,24 +57,22 @@ func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	return out
 }
 
-// summarise returns the change of the metric in the quartets, with its interval; for too few quartets their median
-// without an interval.
+// summarise returns the metric's change in the quartets with its interval; of too few quartets the median alone.
 func (s *Search) summarise(quartets []Quartet) Measured {
 	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: emptyInterval()}
 	if e, ok := s.estimateChange(quartets); ok {
 		m.Ratio, m.CI95 = gpuprof.Number(s.Ratio(e.Theta)), s.effectInterval(e)
 	} else if len(quartets) > 0 {
-		m.Ratio = gpuprof.Number(s.Ratio(stats.Median(s.selectEffects(quartets, func(Quartet) bool { return true }))))
+		m.Ratio = gpuprof.Number(s.Ratio(stats.Median(s.listEffects(quartets))))
 	}
 	return m
 }
 
-// leastPairs is the least number of pairs of processes for an interval, as in a gate's verdict.
+// leastPairs is the number of pairs of processes from which there is an interval, as in a gate.
 const leastPairs = 6
 
-// estimateChange returns the change of the metric in the quartets as a gate estimates it: the mean over pairs of
-// processes, or ranks if some pairs are far slower. A positive change is worse; ok is false for fewer than leastPairs
-// pairs.
+// estimateChange returns the metric's change in the quartets as a gate estimates it: the mean over pairs of processes,
+// or ranks if some pairs are far slower. Positive is worse; ok is false below leastPairs.
 func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	if 2*len(quartets) < leastPairs {
 		return e, false
@@ -96,7 +94,8 @@ func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	return e, ok
 }
 
-// irrelevantChange returns the largest change without relevance, as a logarithm: the gate's share of the threshold.
+// irrelevantChange returns the largest change without relevance, a logarithm: the share of the threshold that a gate
+// uses.
 func (s *Search) irrelevantChange() float64 { return math.Log1p(0.4 * s.Options.Threshold) }
 
 // effectInterval returns the 95 % interval as relative changes; emptyInterval if an end is not finite.

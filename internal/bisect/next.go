@@ -14,7 +14,7 @@ type Step struct {
 	Quartets int `json:"quartets"`
 }
 
-// Next returns the next step; ok is false at the end of the search.
+// Next returns the next step; ok is false if the search has ended.
 func (s *Search) Next() (step Step, ok bool) {
 	if s.Pending != nil && s.Pending.Quartets > 0 {
 		return *s.Pending, true
@@ -33,8 +33,8 @@ func (s *Search) Next() (step Step, ok bool) {
 	return s.probe(p)
 }
 
-// confidentCommit returns the commit that reaches the confidence together with the unmeasurable commits before it.
-// parent is the last measurable commit before those.
+// confidentCommit returns the commit that has the confidence, together with unmeasurable commits just before it. parent
+// is the last measurable commit before these.
 func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	for m := s.N(); m > 0; m = s.previousMeasurable(m) {
 		if s.hasFailed(m) {
@@ -47,11 +47,11 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	return 0, 0, false
 }
 
-// directCount counts the quartets that compare a commit with its parent.
+// directCount counts the quartets of a commit against its parent.
 func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {
-		// If the parent is GOOD, every probe of the commit counts, because it compares the two directly.
+		// If the parent is GOOD, every quartet of the commit compares these two.
 		if q.Commit == m && q.Against == parent {
 			n++
 		}
@@ -62,7 +62,7 @@ func (s *Search) directCount(m, parent int) int {
 	return n
 }
 
-// probe returns the step with the largest expected information gain per cost.
+// probe returns the step with the largest expected gain of information per cost.
 func (s *Search) probe(p Posterior) (best Step, ok bool) {
 	noise, build := s.estimateModel(), s.buildCost()
 	quartets := map[int]int{}
@@ -78,7 +78,7 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 			k, cost = buildQuartets, build+buildQuartets
 		}
 		n := quartets[m]
-		gain := entropy(p.UpTo(m)) * (noise.informationShare(n+k) - noise.informationShare(n)) / cost
+		gain := entropyOf(p.UpTo(m)) * (noise.informationShare(n+k) - noise.informationShare(n)) / cost
 		if gain > most {
 			most, best, ok = gain, Step{m, 0, k}, true
 		}
@@ -86,7 +86,7 @@ func (s *Search) probe(p Posterior) (best Step, ok bool) {
 	return best, ok
 }
 
-// probeCandidates returns the probed commits and, in each interval between them, the two nearest to the median.
+// probeCandidates returns the probed commits, and of each interval between them the two nearest to the median.
 func (s *Search) probeCandidates(p Posterior, probed map[int]int) []int {
 	half := 1
 	for lo, hi := 1, s.N(); lo <= hi; {
@@ -132,12 +132,7 @@ func keepNearest(near []int, m, place int) []int {
 	return append(near[:far], near[far+1:]...)
 }
 
-func abs(n int) int {
-	if n < 0 {
-		return -n
-	}
-	return n
-}
+func abs(n int) int { return max(n, -n) }
 
 // isBuilt reports whether a commit can be measured without a new build.
 func (s *Search) isBuilt(m int) bool {
@@ -152,32 +147,22 @@ func (s *Search) isBuilt(m int) bool {
 	return false
 }
 
-// buildCost returns the time of a build in units of quartets.
+// buildCost returns the time of a build, in quartets.
 func (s *Search) buildCost() float64 {
-	builds, each := 0.0, 0.0
-	n := 0
+	builds, n := 0.0, 0
 	for _, b := range s.Builds {
 		if !b.Cached {
-			builds += b.Seconds
-			n++
+			builds, n = builds+b.Seconds, n+1
 		}
 	}
-	builds /= float64(max(n, 1))
-	n = 0
-	for _, list := range [][]Quartet{s.Check, s.Quartet} {
-		for _, q := range list {
-			each += q.Seconds
-			n++
-		}
-	}
-	each /= float64(max(n, 1))
+	each := s.quartetSeconds()
 	if !(each > 0) {
 		return 0
 	}
-	return builds / each
+	return builds / float64(max(n, 1)) / each
 }
 
-// informationShare returns the share of a commit's whole information that n quartets give.
+// informationShare returns the share of all information about a commit that n quartets give.
 func (m model) informationShare(n int) float64 {
 	if n == 0 {
 		return 0
@@ -186,8 +171,8 @@ func (m model) informationShare(n int) float64 {
 	return 1 - math.Exp(-d/8)
 }
 
-// entropy returns the entropy of an event with probability p, in bits.
-func entropy(p float64) float64 {
+// entropyOf returns the entropy of an event with probability p, in bits.
+func entropyOf(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
 	}

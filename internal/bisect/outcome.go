@@ -21,28 +21,28 @@ const (
 	Open      Found = "open"      // the budget ended, or no measurement adds information
 )
 
-// wholePart is the share of the change below which a commit does not explain all of it.
+// wholePart is the share of the change from which one commit explains all of it.
 const wholePart = 0.7
 
-// stagePart is the least share of the change for a stage to be named: from noise alone some stage changes most.
+// stagePart is the share of the change from which a stage is named: by noise alone some stage changes most.
 const stagePart = 0.25
 
 // Outcome is the result of a search.
 type Outcome struct {
 	Found Found `json:"found"`
-	// From and To are the first and last of the named commits. Only To could be measured.
+	// From and To are the first and last of the named commits; only To was measurable.
 	From int            `json:"from"`
 	To   int            `json:"to"`
 	P    gpuprof.Number `json:"p"`
 	// Effect is the commit's relative change against its parent: 0.05 is 5 % more; null if the sign is uncertain or the
-	// search is open. It comes from quartets (four processes, two of each commit), for a counter from one process of each
-	// commit. CI95 is null with too few quartets, in an open search, and for counters.
+	// search is open. It is from quartets, for a counter from one process of each commit. CI95 is null with too few
+	// quartets, in an open search and for counters.
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
-	// Part is the commit's share of the whole change. If Part is small, Rest is the range with the remaining change.
+	// Part is the commit's share of the whole change. Rest is the range with the remaining change, if Part is small.
 	Part gpuprof.Number `json:"part_of_change"`
 	Rest *Span          `json:"rest,omitempty"`
-	// Stage is the stage that changed most. StagePart is its share of the change, if the metric has the same unit.
+	// Stage is the stage that changed most; StagePart is its share of the change, if the metric has the same unit.
 	Stage     *Also          `json:"stage,omitempty"`
 	StagePart gpuprof.Number `json:"stage_part_of_change,omitzero"`
 	Also      []Also         `json:"counters,omitempty"` // counters that changed
@@ -60,9 +60,8 @@ func (s *Search) Conclude() Outcome {
 	m, parent, ok := s.confidentCommit(p)
 	if !ok || s.directCount(m, parent) < directQuartets {
 		o := Outcome{Found: Open, Effect: gpuprof.Number(math.NaN()), CI95: emptyInterval(), Part: gpuprof.Number(math.NaN()), Set: p.Smallest(s.Options.Confidence), Why: s.openReason()}
-		if m, parent, ok = s.likeliest(p), 0, true; ok {
-			parent = s.previousMeasurable(m)
-		}
+		m = s.likeliest(p)
+		parent = s.previousMeasurable(m)
 		o.From, o.To, o.P = parent+1, m, gpuprof.Number(p.Of(parent, m))
 		o.Drift = s.driftOfGood()
 		return o
@@ -87,7 +86,7 @@ func (s *Search) openReason() string {
 	return "no measurable commit adds information"
 }
 
-// likeliest returns the commit with the largest probability, including the unmeasurable commits just before it.
+// likeliest returns the commit with the largest probability, together with unmeasurable commits just before it.
 func (s *Search) likeliest(p Posterior) int {
 	best, most := s.N(), -1.0
 	for m := 1; m <= s.N(); m++ {
@@ -102,7 +101,7 @@ func (s *Search) likeliest(p Posterior) int {
 }
 
 // setOwnChange sets the commit's own change from its direct quartets, and Rest if that change is less than the whole.
-// The change stays NaN if the sign is uncertain, given the scatter between builds of equal code.
+// The change is NaN if its sign is uncertain, given the scatter between builds of equal code.
 func (s *Search) setOwnChange(o *Outcome, parent int) {
 	direct := s.quartetsOf(o.To, parent)
 	if parent == 0 && o.To == s.N() {
@@ -124,10 +123,10 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
-	// The remaining change is before or after the commit: the level of earlier probes decides.
+	// Earlier probes show whether the remaining change is before or after the commit.
 	level := 0.0
 	for at := parent; at > 0; at-- {
-		if d := s.selectEffects(s.Quartet, func(q Quartet) bool { return q.Commit == at && q.Against == 0 }); len(d) > 0 {
+		if d := s.listEffects(s.quartetsOf(at, 0)); len(d) > 0 {
 			level = stats.Median(d)
 			break
 		}
@@ -191,7 +190,7 @@ func (s *Search) metricChange(commit, against int) float64 {
 	return stats.Median(now) - stats.Median(old)
 }
 
-// stageWorse reports whether a stage changed in the direction that the search looks for.
+// stageWorse reports whether a stage changed in the searched direction.
 func (s *Search) stageWorse(a Also) bool {
 	change := float64(a.New - a.Old)
 	if s.Options.Faster {
@@ -200,7 +199,7 @@ func (s *Search) stageWorse(a Also) bool {
 	return change > 0
 }
 
-// driftOfGood returns GOOD's relative drift during the search; 0 if insignificant or smaller than the change.
+// driftOfGood returns GOOD's relative drift during the search; 0 if it is insignificant or smaller than the change.
 func (s *Search) driftOfGood() gpuprof.Number {
 	var logs []float64
 	var last []bool

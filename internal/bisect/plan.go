@@ -3,6 +3,7 @@ package bisect
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -13,16 +14,17 @@ const (
 	mostQuartets = 400 // limit of each simulation
 )
 
-// Plan is the expected rest of a search: medians of simulated searches with the measured change, noise and build time.
+// Plan is the expected remainder of a search: medians of simulated searches with the measured change, noise and build
+// time.
 type Plan struct {
 	Builds   float64 `json:"builds"`
 	Quartets float64 `json:"quartets"`
 	Seconds  float64 `json:"seconds"`
-	// Ended is the share of the simulations that named a commit within the budget.
+	// Ended is the share of simulated searches that name a commit within the budget.
 	Ended float64 `json:"ended"`
 }
 
-// Expect simulates searches that begin after this one's check of BAD against GOOD.
+// Expect simulates searches that start from this one's check of BAD against GOOD.
 func (s *Search) Expect() Plan {
 	var builds, quartets, seconds []float64
 	ended := 0
@@ -58,10 +60,8 @@ func (s *Search) Expect() Plan {
 
 func (s *Search) quartetSeconds() float64 {
 	sum, n := 0.0, 0
-	for _, list := range [][]Quartet{s.Check, s.Quartet} {
-		for _, q := range list {
-			sum, n = sum+q.Seconds, n+1
-		}
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
+		sum, n = sum+q.Seconds, n+1
 	}
 	return sum / float64(max(n, 1))
 }

@@ -1,6 +1,7 @@
 package bisect
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -14,11 +15,11 @@ const (
 	tails         = 4     // degrees of freedom of a quartet's noise
 	leastS        = 0.004 // lower limit of a quartet's standard deviation
 
-	// medianError is the ratio of a median's variance to a mean's, for a few quartets (see Quartet) whose noise has
-	// heavy tails. For the normal distribution it is pi/2 for many and 1 for two.
+	// medianError is the variance of a median over that of a mean, for a few quartets with heavy-tailed noise. For
+	// normal noise it is pi/2 for many quartets and 1 for two.
 	medianError = 1.3
 
-	// LikelyTimes is the ratio of a likely commit's prior probability to another commit's.
+	// LikelyTimes is the prior probability of a likely commit over that of another.
 	LikelyTimes = 3
 )
 
@@ -38,10 +39,10 @@ type model struct {
 	scatter      float64 // standard deviation between builds of equal code
 }
 
-// estimateModel estimates the model from the quartets so far.
+// estimateModel estimates change and noise from the quartets so far.
 func (s *Search) estimateModel() model {
 	m := model{spread: s.quartetSpread(), scatter: s.Options.Scatter}
-	d := s.selectEffects(s.Check, func(Quartet) bool { return true })
+	d := s.listEffects(s.Check)
 	if len(d) == 0 {
 		return m
 	}
@@ -50,18 +51,15 @@ func (s *Search) estimateModel() model {
 	return m
 }
 
-func (s *Search) selectEffects(quartets []Quartet, keep func(Quartet) bool) []float64 {
-	var out []float64
+func (s *Search) listEffects(quartets []Quartet) (out []float64) {
 	for _, q := range quartets {
-		if keep(q) {
-			out = append(out, s.Effect(q))
-		}
+		out = append(out, s.Effect(q))
 	}
 	return out
 }
 
 // quartetSpread returns 1.4826 times the median absolute deviation of quartets from the median of their pair of
-// commits. The factor sqrt(n/(n-1)) corrects for the fitted median.
+// commits. The factor sqrt(n/(n-1)) corrects for that fitted median.
 func (s *Search) quartetSpread() float64 {
 	by := map[[2]int][]float64{}
 	var keys [][2]int
@@ -89,7 +87,7 @@ func (s *Search) quartetSpread() float64 {
 	return max(leastS, 1.4826*stats.Median(off))
 }
 
-// gridPoints returns grid points of the change and the logarithms of their weights.
+// gridPoints returns grid points of the change, with the logarithms of their weights.
 func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	sum := 0.0
 	for i := range theta {
@@ -104,8 +102,8 @@ func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	return theta, weight
 }
 
-// logLikelihood returns the log-likelihood of one pair's quartets if its change is mu: Student's t with 4 degrees of
-// freedom about mu plus a random offset, the scatter between two builds.
+// logLikelihood returns the log-likelihood of one pair's quartets if the pair's change is mu: Student's t with 4
+// degrees of freedom about mu plus a random offset, the scatter between two builds.
 func (m model) logLikelihood(d []float64, mu float64) float64 {
 	sum := 0.0
 	for _, node := range hermite {
@@ -123,7 +121,7 @@ func (m model) logLikelihood(d []float64, mu float64) float64 {
 	return math.Log(sum / math.SqrtPi)
 }
 
-// pair holds the effects (see Effect) of the quartets that compare one commit with one other.
+// pair has the effects (Search.Effect) of the quartets of one commit against another.
 type pair struct {
 	commit, against int
 	d               []float64
@@ -142,15 +140,15 @@ func (s *Search) measuredPairs() []pair {
 	return out
 }
 
-// Posterior is the probability distribution of the change over the commits. It is constant within each part. Parts end
-// at measured commits and where the prior changes; part i ends at commit ends[i].
+// Posterior is the distribution of the change over the commits. It is uniform within a part; parts end at measured
+// commits and where the prior changes. Part i ends at commit ends[i].
 type Posterior struct {
 	ends []int
 	mass []float64 // probability of the part
 	upTo []float64 // probability of all parts before
 }
 
-// Posterior returns the posterior after all quartets. Its cost does not depend on the number of commits.
+// Posterior returns the posterior after all quartets. Its cost is independent of the number of commits.
 func (s *Search) Posterior() Posterior {
 	m, pairs := s.estimateModel(), s.measuredPairs()
 	theta, weight := m.gridPoints()
@@ -227,7 +225,7 @@ func (p Posterior) UpTo(m int) float64 {
 // Of returns the probability that the change is behind commit after, and at or before commit upTo.
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
-// Smallest returns the smallest set of parts with at least a probability, in order; it never divides a part.
+// Smallest returns the smallest set of whole parts with at least a probability of share, in order.
 func (p Posterior) Smallest(share float64) []Span {
 	type part struct {
 		Span
@@ -240,14 +238,7 @@ func (p Posterior) Smallest(share float64) []Span {
 		last = end
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
-		x, y := a.mass/float64(a.To-a.From+1), b.mass/float64(b.To-b.From+1)
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(b.mass/float64(b.To-b.From+1), a.mass/float64(a.To-a.From+1))
 	})
 	var out []Span
 	sum := 0.0

@@ -8,8 +8,8 @@ import (
 
 // Runner measures commits.
 type Runner interface {
-	// Quartet measures a commit against an older one. It builds missing commits and returns these builds. The error is
-	// *Unfit if the commit cannot be measured; any other error ends the search.
+	// Quartet measures a commit against an older one, and returns the builds that it had to make. The error is *Unfit
+	// if the commit cannot be measured; any other error ends the search.
 	Quartet(commit, against int) (Quartet, []Build, error)
 }
 
@@ -26,8 +26,8 @@ func (e *Unfit) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *Unfit) Unwrap() error { return e.Cause }
 
-// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit: from there the
-// search can be resumed. If the runner or save fails, the state equals the last saved one.
+// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit; the search can
+// be resumed from there. If the runner or save fails, the state is the last saved one.
 func (s *Search) Run(r Runner, save func() error) error {
 	for {
 		step, ok := s.Next()

@@ -55,7 +55,7 @@ type Commit struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	Merge   bool   `json:"merge,omitempty"`
-	// Likely marks a commit that changes a path of --prior: LikelyTimes as probable at first as another.
+	// Likely reports a commit that changes a path of --prior, with LikelyTimes the prior probability of others.
 	Likely bool `json:"likely,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type Options struct {
 	Seed        uint64  `json:"seed"`
 	// Faster searches for the commit from which the metric is better.
 	Faster bool `json:"faster,omitempty"`
-	// Keeps marks that builds are kept, so that none is repeated.
+	// Keeps reports that builds are kept, so that none is repeated.
 	Keeps bool `json:"keeps_builds,omitempty"`
 	All   bool `json:"all,omitempty"`
 	// AllParents also searches the merged branch if the commit found is a merge.
@@ -82,12 +82,12 @@ type Options struct {
 	Prior []string `json:"prior,omitempty"`
 }
 
-// Quartet is a measurement by four processes, in the order old, new, new, old commit. A counter needs one process, of
-// the newer commit.
+// Quartet is a measurement by four processes, of the old, new, new, old commit in this order. A counter needs one
+// process, of the newer commit.
 type Quartet struct {
 	Commit  int `json:"commit"`
 	Against int `json:"against"` // 0 is GOOD; otherwise the commit before, for a direct comparison
-	// Values are the medians of the four processes in the order of execution. StartS is Unix time, s.
+	// Values are the medians of the four processes in that order. StartS is Unix time, s.
 	Values  [4]gpuprof.Number `json:"values"`
 	StartS  float64           `json:"start_s"`
 	Seconds float64           `json:"seconds"`
@@ -135,8 +135,8 @@ func (s *Search) At(i int) Commit {
 	return s.Commits[i-1]
 }
 
-// Effect returns the mean logarithm of the ratio newer to older commit over the quartet's two pairs: a linear drift
-// cancels. It is positive if the newer commit is worse.
+// Effect returns the mean logarithm of newer over older commit in the quartet's two pairs, in which a linear drift
+// cancels. Positive is worse.
 func (s *Search) Effect(q Quartet) float64 {
 	v := [4]float64{}
 	for i, x := range q.Values {
@@ -145,7 +145,7 @@ func (s *Search) Effect(q Quartet) float64 {
 	return s.sign() * (v[1] + v[2] - v[0] - v[3]) / 2
 }
 
-// sign returns +1 or -1, so that worse is positive.
+// sign returns the factor, +1 or -1, that makes worse positive.
 func (s *Search) sign() float64 {
 	if s.Higher != s.Options.Faster {
 		return -1
@@ -165,25 +165,17 @@ func (s *Search) Spent() float64 {
 	for _, f := range s.Failed {
 		sum += f.Seconds
 	}
-	for _, q := range s.Check {
-		sum += q.Seconds
-	}
-	for _, q := range s.Quartet {
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
 		sum += q.Seconds
 	}
 	return sum
 }
 
 func (s *Search) hasFailed(m int) bool {
-	for _, f := range s.Failed {
-		if f.Commit == m {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Failed, func(f Failure) bool { return f.Commit == m })
 }
 
-// Ran reports whether a commit's program gave results; commit 0 is GOOD.
+// Ran reports whether a commit's program gave results; position 0 is GOOD.
 func (s *Search) Ran(m int) bool {
 	if (m == 0 || m == s.N()) && len(s.Check) > 0 {
 		return true
@@ -191,7 +183,7 @@ func (s *Search) Ran(m int) bool {
 	return slices.ContainsFunc(s.Quartet, func(q Quartet) bool { return q.Commit == m || q.Against == m })
 }
 
-// previousMeasurable returns the last commit before m that may be measured; 0 is GOOD.
+// previousMeasurable returns the last commit before m that has not failed; 0 is GOOD.
 func (s *Search) previousMeasurable(m int) int {
 	for m--; m > 0 && s.hasFailed(m); m-- {
 	}
@@ -210,18 +202,16 @@ func Decode(text []byte, name string) (*Search, error) {
 	return s, nil
 }
 
-// Validate returns ErrInput if a commit number in the document is invalid.
+// Validate returns ErrInput if the document names commits that it does not have.
 func (s *Search) Validate(name string) error {
 	ok := s.N() > 0 && (len(s.Chances) == 0 || len(s.Chances) == s.N())
 	in := func(i int) { ok = ok && i >= 0 && i <= s.N() }
-	for _, list := range [][]Quartet{s.Check, s.Quartet} {
-		for _, q := range list {
-			in(q.Commit)
-			in(q.Against)
-			ok = ok && q.Against < q.Commit
-			for _, v := range q.Values {
-				ok = ok && gpuprof.IsFinite(float64(v)) && (s.Exact || v > 0)
-			}
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
+		in(q.Commit)
+		in(q.Against)
+		ok = ok && q.Against < q.Commit
+		for _, v := range q.Values {
+			ok = ok && gpuprof.IsFinite(float64(v)) && (s.Exact || v > 0)
 		}
 	}
 	for _, b := range s.Builds {
@@ -252,10 +242,5 @@ func (s *Search) spansFit() bool {
 	if o.Rest != nil {
 		spans = append(spans, *o.Rest)
 	}
-	for _, r := range spans {
-		if r.From < 1 || r.From > r.To || r.To > s.N() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(spans, func(r Span) bool { return r.From < 1 || r.From > r.To || r.To > s.N() })
 }

@@ -1,5 +1,5 @@
 // Package bucket stores named objects in a folder or an S3 bucket. Any number of processes may write at once, and each
-// object is written completely or not at all. History and fleet use buckets as their store.
+// object is written completely or not at all. Packages history and fleet store their data in buckets.
 package bucket
 
 import (
@@ -37,7 +37,7 @@ type Bucket interface {
 	String() string
 }
 
-// Words are terms for the bucket in error messages.
+// Words are terms for the bucket, in error messages.
 type Words struct {
 	What string // "store"
 	Give string // how the user gives one: "with --store"
@@ -60,16 +60,16 @@ func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 // longName limits an object's name, bytes (Amazon's limit).
 const longName = 1024
 
-// checkName refuses a name that leads out of its bucket or has unprintable characters; names can come from users.
+// checkName refuses a name that leads out of its bucket or has unprintable characters, since names can come from users.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || len(name) > longName || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
-		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shorten(name), longName)
+		return fmt.Errorf("%q is no name of an object: it has an empty part, . or .., a backslash or a control character, or more than %d bytes", shortenName(name), longName)
 	}
 	return nil
 }
 
-// shorten returns the beginning of a name, for error messages.
-func shorten(name string) string { return name[:min(len(name), 100)] }
+// shortenName returns the beginning of a name, for error messages.
+func shortenName(name string) string { return name[:min(len(name), 100)] }
 
 // Folder is a Bucket of files.
 type Folder struct {
@@ -137,7 +137,7 @@ func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
 	return nil, f.folderError("reading "+name+" of", err)
 }
 
-// readBounded reads at most the size limit of a document.
+// readBounded reads a content, at most up to the size limit of a document.
 func readBounded(r io.Reader) ([]byte, error) {
 	limits := outside.Document()
 	content, err := io.ReadAll(io.LimitReader(r, limits.Text+1))
@@ -147,7 +147,8 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// Text returns an object's decompressed content; fs.ErrNotExist if there is none. fix is the remedy for damage.
+// Text returns an object's decompressed content; fs.ErrNotExist if there is none. fix is the remedy for damaged
+// content.
 func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	content, err := b.Get(ctx, name)
 	if err != nil {
@@ -162,7 +163,7 @@ func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
 	return text, nil
 }
 
-// NewCompressor returns a zstd encoder with low memory use, for content that Text reads.
+// NewCompressor returns a zstd encoder that uses little memory, for content that Text reads.
 func NewCompressor() (*zstd.Encoder, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -191,7 +192,7 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	return nil
 }
 
-// Sweep removes what killed writers left in a folder. List does the same in every folder that it lists.
+// Sweep removes the temporary files of killed writers from a folder. List does the same in every folder that it lists.
 func (f *Folder) Sweep(folder string) { owner.Sweep(f.filePath(folder)) }
 
 // Remove implements Bucket.

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -16,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Environment variables of the AWS command line for the location of a bucket.
+// Environment variables of the AWS command line that locate a bucket.
 const (
 	endpointVariable = "AWS_ENDPOINT_URL_S3"
 	anyEndpoint      = "AWS_ENDPOINT_URL"
@@ -32,8 +33,8 @@ type s3 struct {
 	words  Words
 }
 
-// openS3 opens "bucket/prefix". Keys come from the environment, the files of the AWS command line and of MinIO's, a
-// web identity or the machine's role, in that order.
+// openS3 opens "bucket/prefix". Keys come from the first of: the environment, the files of the AWS command line and of
+// MinIO's, a web identity, the machine's role.
 func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	refuse := func(cause error) error {
@@ -54,10 +55,7 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if err != nil {
 		return nil, refuse(err)
 	}
-	region := getenv(defaultRegion)
-	if r := getenv(regionVariable); r != "" {
-		region = r
-	}
+	region := cmp.Or(getenv(regionVariable), getenv(defaultRegion))
 	c := newClient(service, bucket, region, newCredentials())
 	if _, err := c.newCore(context.Background(), *c.region.Load()); err != nil {
 		return nil, refuse(err)
@@ -67,12 +65,7 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 
 // parseEndpoint returns the address of the service.
 func parseEndpoint(getenv func(string) string) (*url.URL, error) {
-	address := amazon
-	for _, v := range []string{getenv(anyEndpoint), getenv(endpointVariable)} {
-		if v != "" {
-			address = v
-		}
-	}
+	address := cmp.Or(getenv(endpointVariable), getenv(anyEndpoint), amazon)
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
@@ -99,10 +92,10 @@ func (s *s3) String() string { return "s3://" + path.Join(s.client.bucket, s.pre
 
 func (s *s3) objectKey(name string) string { return path.Join(s.prefix, name) }
 
-// checkedKey returns the key of an object; an error if the name is invalid.
+// checkedKey returns the key of an object, and an error if the name is invalid.
 func (s *s3) checkedKey(name string) (string, error) { return s.objectKey(name), checkName(name) }
 
-// wrapError describes an error of the service; call is the refused request.
+// wrapError describes an error of the service. call is the request that failed.
 func (s *s3) wrapError(doing, call string, err error) error {
 	var answer minio.ErrorResponse
 	errors.As(err, &answer)

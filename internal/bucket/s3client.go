@@ -25,7 +25,8 @@ import (
 const (
 	firstRegion = "us-east-1" // answers requests about buckets of other regions with their region
 	attempts    = 6           // for one request
-	// pageEntries is charged to the entry limit for each page besides its names: an empty page also costs a request.
+	// pageEntries is what a page of a list takes from the limit of entries beside its names: an empty page costs a
+	// request too.
 	pageEntries = 256
 )
 
@@ -53,8 +54,8 @@ func newClient(service *url.URL, bucket, region string, keys *credentials.Creden
 	return c
 }
 
-// newCore returns minio's client for one call. With a region given, minio does not ask for the bucket's location, for
-// which the keys may lack the right.
+// newCore returns minio's client for one call. As the region is given, minio does not request the bucket's location,
+// for which the keys may lack the right.
 func (c *client) newCore(ctx context.Context, region string) (*minio.Core, error) {
 	core, err := minio.NewCore(c.service.Host, &minio.Options{
 		Creds: c.keys, Secure: c.service.Scheme == "https", Region: region, MaxRetries: attempts,
@@ -66,7 +67,7 @@ func (c *client) newCore(ctx context.Context, region string) (*minio.Core, error
 	return core, err
 }
 
-// retryCall makes a call, and repeats it if the service names another region or an answer is truncated.
+// retryCall makes a call. It repeats the call if the service names another region, or an answer is truncated.
 func (c *client) retryCall(ctx context.Context, call func(*minio.Core) error) error {
 	for attempt := 1; ; attempt++ {
 		region := *c.region.Load()
@@ -99,7 +100,7 @@ func (c *client) get(ctx context.Context, key string) (content []byte, err error
 	return content, err
 }
 
-// put writes an object in one request, signed with the content's hash.
+// put writes an object in one request, which is signed with the content's hash.
 func (c *client) put(ctx context.Context, key string, content []byte) error {
 	sum := sha256.Sum256(content)
 	return c.retryCall(ctx, func(core *minio.Core) error {

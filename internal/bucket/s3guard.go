@@ -19,14 +19,14 @@ const (
 	answerBytes    = 32 << 20 // bytes of a page of a list, which has at most 1,000 names
 	answerElements = 1 << 16  // XML elements of a page, 22 per name: the library allocates 700 bytes for the shortest
 	refusalBytes   = 1 << 20
-	// requestTime limits a request, from sending to the last byte of the answer. For slow lines a second is added per
+	// requestTime limits a request, from sending to the last byte of the answer. For slow lines, a second is added per
 	// slowLine bytes of the request and the expected answer.
 	requestTime = time.Minute
 	slowLine    = 1 << 20
 )
 
-// guard is the transport of one call. It limits the time of each request and the size of answers that the library
-// parses, and describes redirects, which it does not follow.
+// guard is the transport of one call. It limits the time of each request, and the size of answers that the library
+// parses. It reports redirects and follows none.
 type guard struct {
 	ctx     context.Context // context of the call, since the library lists without one
 	next    http.RoundTripper
@@ -63,7 +63,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// describeRefusal replaces an answer that is no error document of the service, such as a proxy's page, by one.
+// describeRefusal replaces an answer that is no error document of the service, such as a proxy's page, by an error
+// document.
 func (g *guard) describeRefusal(answer *http.Response) {
 	var document struct{ Code, Message string }
 	page, err := io.ReadAll(io.LimitReader(answer.Body, refusalBytes))
@@ -86,10 +87,11 @@ func setMessage(answer *http.Response, message string) {
 	answer.Body = io.NopCloser(bytes.NewReader(fmt.Appendf(nil, "<Error><Message>%s</Message></Error>", text.Bytes())))
 }
 
-// refuseRedirect stops at a redirect: signature and session token in the headers are only for the named service.
+// refuseRedirect follows no redirect: the signature and the session token in the headers are only for the named
+// service.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// answerBody returns an error beyond its time or size limits.
+// answerBody returns an error beyond its limits of time or size.
 type answerBody struct {
 	io.ReadCloser
 	ctx             context.Context

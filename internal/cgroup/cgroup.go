@@ -13,8 +13,8 @@ import (
 const mountPoint = "sys/fs/cgroup"
 
 // Dirs returns the folders of this process's groups, from the innermost up to the mount, because every level may set a
-// limit: first version 2, then version 1 of the controller. root is the machine's file tree; names have no leading
-// slash.
+// limit. Those of version 2 come first, then those of version 1 of the controller. root is the machine's file tree;
+// names have no leading slash.
 func Dirs(root fs.FS, controller string) []string {
 	two, one := findGroups(root, controller)
 	return append(two, one...)
@@ -61,7 +61,7 @@ func readMounts(root fs.FS) mounts {
 		if !ok || len(f) < 5 || len(b) < 3 {
 			continue
 		}
-		m := mount{point: strings.TrimPrefix(unescape(f[4]), "/"), root: unescape(f[3])}
+		m := mount{point: strings.TrimPrefix(unescapePath(f[4]), "/"), root: unescapePath(f[3])}
 		switch b[0] {
 		case "cgroup2":
 		case "cgroup":
@@ -74,7 +74,7 @@ func readMounts(root fs.FS) mounts {
 	return all
 }
 
-func unescape(s string) string {
+func unescapePath(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		if s[0] == '\\' && len(s) >= 4 {
@@ -90,8 +90,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// bestMount returns the mount of a controller ("" for version 2) with most ancestors of a group. In a container the
-// group itself is often the root.
+// bestMount returns the mount of a controller ("" for version 2) that contains most ancestors of a group. In a
+// container the group itself is often the root.
 func (all mounts) bestMount(controller, group string) mount {
 	best := mount{point: mountPoint, root: "/"}
 	if controller != "" {
@@ -123,8 +123,8 @@ func relativeTo(root, group string) (string, bool) {
 	return group, false
 }
 
-// groupDirs lists the folders of a group and its ancestors. The mount comes last, because a container often has its
-// own group there although /proc names the outer path.
+// groupDirs lists the folders of a group and its ancestors, the mount last: a container often has its own group there,
+// although /proc has the outer path.
 func groupDirs(m mount, group string) []string {
 	var dirs []string
 	rest, _ := relativeTo(m.root, group)

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// unlimited is the least number that means no limit: version 1 writes the largest page-aligned number.
+// unlimited is the least number that means "no limit": version 1 writes the largest page-aligned number.
 const unlimited = 1 << 60
 
-// MemoryLimit returns the tightest memory limit, bytes, beyond which the system throttles or kills; false without one.
+// MemoryLimit returns the tightest memory limit, bytes, beyond which the system throttles or kills; false without a
+// limit.
 func MemoryLimit(root fs.FS) (int64, bool) {
 	least := int64(math.MaxInt64)
 	two, one := findGroups(root, "memory")
@@ -49,8 +50,8 @@ func MemoryAvailable(root fs.FS) int64 {
 	return left
 }
 
-// unusedMemory returns the memory of a group below the limit most that is unused. File pages count as unused: the
-// system frees them.
+// unusedMemory returns the unused memory of a group below the limit most, bytes. File pages count as unused, since the
+// system frees them on demand.
 func unusedMemory(root fs.FS, dir string, most int64, usage, cached string) int64 {
 	if most >= unlimited {
 		return math.MaxInt64
@@ -75,7 +76,8 @@ func readLimit(root fs.FS, dir, name string) int64 {
 	return math.MaxInt64
 }
 
-// outerLimit returns the tightest limit of all ancestors of a version 1 group, also of those invisible in a container.
+// outerLimit returns the tightest limit of all ancestors of a version 1 group, also of those that a container does not
+// show.
 func outerLimit(root fs.FS, dir string) int64 {
 	if stat, err := fs.ReadFile(root, path.Join(dir, "memory.stat")); err == nil {
 		if v, ok := numberAfter(stat, "hierarchical_memory_limit"); ok {

@@ -12,13 +12,15 @@ import (
 // seesAll reports whether liveProcesses finds the processes of a group whose leader has ended.
 const seesAll = true
 
-// newGroup returns attributes with which a child starts in its own process group, and gets SIGTERM if its parent dies.
+// newGroup returns the attributes of a child that starts in a process group of its own and gets SIGTERM if its parent
+// dies.
 func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// liveProcesses returns the processes with a mark in their environment or in a group (0: none), without zombies. It
-// skips processes that started before since (ticks of owner.StartOf): reading the environment of every process is slow.
+// liveProcesses returns the processes, without zombies, that have a mark in their environment or are in a group (0:
+// none). It skips processes that started before since (ticks as of owner.StartOf): reading the environment of every
+// process is slow.
 func liveProcesses(mark string, group int, since uint64) []int {
 	var out []int
 	entries, _ := os.ReadDir("/proc") // without /proc only the group is signalled

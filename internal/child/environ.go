@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// gitLocal lists the variables that tie git to one repository: the output of git rev-parse --local-env-vars in 2.39
-// and other versions. The installed git's own list is added.
+// gitLocal lists the variables that tie git to one repository: those that git rev-parse --local-env-vars prints in 2.39
+// and other versions. The list of the installed git is added.
 var gitLocal = [...]string{
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
 	"GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY",
@@ -17,11 +17,12 @@ var gitLocal = [...]string{
 	"GIT_QUARANTINE_PATH",
 }
 
-// Environ returns this process's environment without the variables that tie git to one repository. In a git hook they
-// are set, and git would write another checkout's files into the index of the commit.
+// Environ returns this process's environment without the variables that tie git to one repository. They are set inside
+// a git hook; git would then write another checkout's files into the index of the commit.
 func Environ() []string { return removeLocal(os.Environ(), askGit) }
 
-// removeLocal removes git's local variables. It starts git, by ask, only if the environment has a GIT_ variable.
+// removeLocal removes git's local variables. It calls ask, which starts git, only if the environment has a GIT_
+// variable.
 func removeLocal(env []string, ask func() []string) []string {
 	isGit := func(kv string) bool { return strings.HasPrefix(kv, "GIT_") }
 	if !slices.ContainsFunc(env, isGit) {
@@ -34,7 +35,7 @@ func removeLocal(env []string, ask func() []string) []string {
 	})
 }
 
-// askGit returns the variables that the installed git considers local; none if git is absent or too old.
+// askGit returns the variables that the installed git considers local; nil if git is absent or too old.
 func askGit() []string {
 	out, err := exec.Command("git", "rev-parse", "--local-env-vars").Output()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // Patience is the time between SIGTERM and SIGKILL.
 const Patience = 5 * time.Second
 
-// MostOutput is the default limit of a program's standard output, bytes, which is also the limit of a document file.
+// MostOutput returns the default limit of a program's standard output, bytes: that of a document file.
 func MostOutput() int64 { return outside.DocumentText() }
 
 const (
@@ -40,8 +40,8 @@ var (
 	ErrStuck   = errors.New("it had not ended in time, and the system could not kill it: it hangs in a driver")
 )
 
-// Command describes a program to run. It runs in its own process group, without git's local variables (see Environ).
-// Its children end with it.
+// Command describes a program to run. The program runs in a process group of its own, without git's local variables
+// (see Environ). Its children end with it.
 type Command struct {
 	Args  []string
 	Name  string          // argv[0] of the program; "" for Args[0]
@@ -53,20 +53,21 @@ type Command struct {
 	Hurry <-chan struct{} // closed: kill without waiting for an orderly end
 	// Spent, if set, receives the time that the program took.
 	Spent *Spent
-	// Leave, if set, makes Run kill a program at its limit at once, and abandon it if it still exists after this time: a
-	// process that hangs in a driver cannot be killed. 0 waits for its end.
+	// Leave, if set, makes Run kill a program at its limit at once, and return after at most this time even if the
+	// program still exists: a process that hangs in a driver cannot be killed. 0 waits for its end.
 	Leave time.Duration
 }
 
 // Spent is the time of a program, from its start to its end.
 type Spent struct {
 	Wall time.Duration
-	// CPU is the user and system time of the program and its awaited descendants; orphaned descendants do not count.
+	// CPU is the user and system time of the program and the descendants that it waited for.
 	CPU time.Duration
 }
 
 // Run runs a program to its end, and returns its output and the end of its standard error. The error joins the
-// context's error with ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or the reason why the program did not start.
+// context's error with ErrLong, ErrMuch, ErrHurried, an *exec.ExitError, or the reason for which the program did not
+// start.
 func (c Command) Run(ctx context.Context) (out []byte, words string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -75,10 +76,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	if err != nil {
 		return nil, "", err
 	}
-	printed := boundedBuffer{most: c.Most, full: make(chan struct{})}
-	if printed.most == 0 {
-		printed.most = MostOutput()
-	}
+	printed := boundedBuffer{most: cmp.Or(c.Most, MostOutput()), full: make(chan struct{})}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -141,7 +139,7 @@ type Process struct {
 	stderrTail tailBuffer
 }
 
-// Start starts a program for communication; the caller must call End.
+// Start starts a program to communicate with. The caller must call End.
 func (c Command) Start() (*Process, error) {
 	in, orders, err := os.Pipe()
 	if err != nil {
@@ -173,7 +171,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 	if in != nil {
 		p.cmd.Stdin = in
 	}
-	// Give the child files, not buffers: with buffers Wait would also wait for other processes that hold the pipes.
+	// Give the child files, not buffers: with buffers, Wait would also wait for other processes that hold the pipes.
 	var out, say *os.File
 	var err error
 	if p.Stdout, out, err = os.Pipe(); err != nil {
@@ -185,7 +183,8 @@ func (c Command) start(in *os.File) (*Process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = out, say
 	started := make(chan error)
 	go func() {
-		// The system signals a parent's death when the thread that started the child ends: keep this thread until then.
+		// The system signals a parent's death when the thread that started the child ends. Keep this thread until the
+		// child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -217,7 +216,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 	return p, nil
 }
 
-// drain waits for output of processes that outlive the program, such as the tee of a shell's process substitution.
+// drain waits for the output of processes that outlive the program, such as the tee of a shell's process substitution.
 func (p *Process) drain(read <-chan struct{}) {
 	late := time.NewTimer(cmp.Or(p.c.Drain, drainFor))
 	defer late.Stop()
@@ -232,7 +231,7 @@ func (p *Process) drain(read <-chan struct{}) {
 	}
 }
 
-// End ends a program and its children with SIGTERM, after Patience with SIGKILL. It returns the exit error.
+// End ends a program and its children, with SIGTERM and after Patience with SIGKILL. It returns the exit error.
 func (p *Process) End() error {
 	if p.Stdin != nil {
 		_ = p.Stdin.Close() // it may be closed already
@@ -256,7 +255,7 @@ func (p *Process) End() error {
 	return p.err
 }
 
-// abandon kills a program and waits at most Command.Leave; ErrLong, or ErrStuck if the program still exists.
+// abandon kills a program and waits at most Command.Leave. It returns ErrLong, or ErrStuck if the program still exists.
 func (p *Process) abandon(read <-chan struct{}) error {
 	left := p.findRemains()
 	left.signal(syscall.SIGKILL)
@@ -269,14 +268,14 @@ func (p *Process) abandon(read <-chan struct{}) error {
 	case <-late.C:
 		err = ErrStuck
 	}
-	// Other holders of the pipes must not block the reads either.
+	// Other processes that hold the pipes must not block the reads.
 	_, _ = p.Stdout.Close(), p.stderr.Close()
 	<-read
 	<-p.stderrDone
 	return err
 }
 
-// awaitEnd waits until no process is left, at most for the time most.
+// awaitEnd waits until no process is left, but at most for the time most.
 func (p *Process) awaitEnd(most time.Duration, hurry <-chan struct{}) {
 	look, late := time.NewTicker(lookEvery), time.NewTimer(most)
 	defer look.Stop()
@@ -295,10 +294,10 @@ func (p *Process) awaitEnd(most time.Duration, hurry <-chan struct{}) {
 // Words returns the end of standard error.
 func (p *Process) Words() string { return p.stderrTail.String() }
 
-// Pid returns the program's process ID, which leads its group.
+// Pid returns the program's process ID, which is also the ID of its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// processSet holds the processes of a program: its group, if its leader is alive, and others by ID.
+// processSet has the live processes of a program: its group (0: none) and further processes by ID.
 type processSet struct {
 	group int
 	pids  []int
@@ -315,7 +314,7 @@ func (r processSet) signal(s syscall.Signal) {
 	}
 }
 
-// findRemains returns the program's live processes. It checks whether the program has ended before it looks for
+// findRemains returns the program's live processes. It checks first whether the program has ended, and then looks for
 // children: in the other order it would miss a child that starts in between.
 func (p *Process) findRemains() processSet {
 	r := processSet{group: p.Pid()}
@@ -334,11 +333,12 @@ func (p *Process) findRemains() processSet {
 	return r
 }
 
-// markVariable is the environment variable with one mark for each gpuprof among the ancestors of a process. The marks
-// also identify processes that left their group.
+// markVariable is the environment variable with a mark of each gpuprof among a process's ancestors. The marks also
+// identify processes that left their group.
 const markVariable = "GPUPROF_CHILD"
 
-// newMark returns the mark of one child, of constant length: the size of the environment shifts a program's stack.
+// newMark returns the mark of one child. Its length is constant, because the size of the environment shifts a program's
+// stack.
 func newMark() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

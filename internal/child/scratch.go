@@ -13,17 +13,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Scratch is a temporary folder for a run. If the run is killed, the next run removes the folder.
+// Scratch is a temporary folder of a run. If the run is killed, a later run removes the folder.
 type Scratch struct {
 	Dir  string
 	note cleanupNote
 }
 
-// cleanupNote lists what to remove with a scratch folder.
+// cleanupNote lists what to remove together with a scratch folder.
 type cleanupNote struct {
 	Trees []string `json:"trees,omitempty"` // pairs of a repository and a checkout of it
 	Files []string `json:"files,omitempty"` // files elsewhere, each followed by the folders that it leaves empty
-	// Program is the user's program. It survives a killed gpuprof and uses the folder, as do its children.
+	// Program is the user's program. It and its children survive a killed gpuprof, and use the folder.
 	Program *owner.Process `json:"program,omitempty"`
 	// Mark is NAME=VALUE in the environment of the program and its children.
 	Mark string `json:"mark,omitempty"`
@@ -31,7 +31,8 @@ type cleanupNote struct {
 
 const (
 	scratchPrefix = "gpuprof-"
-	// The name is not .owner: older releases lock a file of that name and take a folder without the lock for abandoned.
+	// The name is not .owner: earlier versions lock a file of that name, and take a folder without the lock for
+	// abandoned.
 	noteFile = "left.json"
 )
 
@@ -61,8 +62,8 @@ func (s *Scratch) Tree(repository, dir string) error {
 	return s.saveNote()
 }
 
-// Outlives records that a program with mark in its environment uses the folder and the given files elsewhere. The
-// program survives a killed gpuprof, so these files stay until it has ended.
+// Outlives records that a program, with mark in its environment, uses the folder and the given files elsewhere. The
+// program survives a killed gpuprof; these files are removed only after it has ended.
 func (s *Scratch) Outlives(mark string, files ...string) error {
 	s.note.Mark, s.note.Files = mark, append(s.note.Files, files...)
 	return s.saveNote()
@@ -74,7 +75,7 @@ func (s *Scratch) Program(pid int) error {
 	return s.saveNote()
 }
 
-// Close removes the checkouts and the folder. If a program still uses them, the next sweep removes them.
+// Close removes the checkouts and the folder. If a program still uses them, a later Sweep removes them.
 func (s *Scratch) Close() {
 	if s.note.isUsed() {
 		return

@@ -12,7 +12,7 @@ const (
 	seesAll = false
 )
 
-// errWindows is returned by every function: programs are ended by process group, which Windows lacks.
+// errWindows is the error of every function: programs are ended by process group, which Windows lacks.
 var errWindows = gpuprof.Errorf(nil, "not supported on windows: a program cannot be ended together with all it started").WithFix("use Linux, macOS or WSL")
 
 func supported() error { return errWindows }

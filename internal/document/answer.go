@@ -13,7 +13,7 @@ type answered interface {
 }
 
 // WithAnswer returns a copy of a document with its answer in the envelope; a document without an answer unchanged. The
-// answer is computed at each writing, because an answer read from a file is not trusted.
+// answer is computed at each writing, since an answer in a file is not trusted.
 func WithAnswer(doc any) any {
 	if _, ok := doc.(answered); !ok || reflect.ValueOf(doc).IsNil() {
 		return doc

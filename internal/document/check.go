@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// jsonCheck walks a valid JSON text in parallel with the Go type into which it is decoded. It counts the memory for
-// decoding and finds words such as NaN in place of numbers.
+// jsonCheck walks a valid JSON text in parallel with the Go type for it. It counts the memory for decoding, and finds
+// words such as NaN in place of numbers.
 type jsonCheck struct {
 	numbers  bool // check numbers
 	room     *outside.Room
@@ -33,8 +33,8 @@ func newJSONCheck(room *outside.Room, numbers bool) *jsonCheck {
 	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
 }
 
-// Memory for decoding in addition to the values. While a slice grows, the old and the new array exist at once, and the
-// new array is a quarter larger than needed: growth is in quarters.
+// Memory for decoding besides the values. While a slice grows, the old and the new array exist at once, and the new one
+// is a quarter larger than needed; growth is in quarters.
 const (
 	growth      = 9
 	mapBytes    = 64 // per map
@@ -68,7 +68,7 @@ func (c *jsonCheck) checkPart(s step, raw []byte, t reflect.Type) error {
 	return err
 }
 
-// checkValue checks one value. It leaves other errors of the text to json.Unmarshal.
+// checkValue checks one value. Other errors of the text are left to json.Unmarshal.
 func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	raw = bytes.TrimSpace(raw)
 	null := string(raw) == "null"
@@ -113,8 +113,8 @@ func (c *jsonCheck) checkValue(raw []byte, t reflect.Type) error {
 	return c.checkNumber(raw)
 }
 
-// takeDecoded counts the memory of a value whose type decodes itself. A type without pointers needs no more than its
-// size, which is already counted; another needs its text and its parts, which are mostly numbers.
+// takeDecoded counts the memory of a value whose type decodes itself. A type without pointers needs only its size,
+// which is counted already. Another type needs its text and its parts, mostly numbers.
 func (c *jsonCheck) takeDecoded(raw []byte, t reflect.Type) error {
 	if !c.hasPointers(t) {
 		return nil
@@ -142,7 +142,7 @@ func (c *jsonCheck) hasPointers(t reflect.Type) bool {
 	return is
 }
 
-// checkNumber checks that a value is a number in range, unless numbers is false.
+// checkNumber checks that a value is a number in range; nothing if numbers is false.
 func (c *jsonCheck) checkNumber(raw []byte) error {
 	if !c.numbers || len(raw) == 0 {
 		return nil
@@ -230,12 +230,12 @@ func plainNumber(t reflect.Type) bool {
 	return t.Kind() <= reflect.Complex128 && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// isOrdinary reports whether a text is a number that is in range for every type, as most are.
+// isOrdinary reports whether a text is a number in the range of every type, as most are.
 func isOrdinary(raw []byte) bool {
 	return (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && len(raw) < 20 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0
 }
 
-// checkAny checks a value of unknown type by what encoding/json makes of it.
+// checkAny checks a value for a field of type any, by the type that encoding/json chooses.
 func (c *jsonCheck) checkAny(raw []byte, t reflect.Type) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -256,8 +256,8 @@ func (c *jsonCheck) checkAny(raw []byte, t reflect.Type) error {
 	return nil
 }
 
-// Fits takes the memory for decoding a JSON text into v from room, before decoding. The error is an outside.TooLarge
-// if room has less. A nil room is the budget of one file.
+// Fits takes from room the memory for decoding a JSON text into v. The error is outside.TooLarge if room has less. A
+// nil room is the budget of one file.
 func Fits(room *outside.Room, text []byte, v any) error {
 	if room == nil {
 		room = outside.NewRoom()

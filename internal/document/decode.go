@@ -16,10 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// decodeJSON is json.Unmarshal with stricter numbers and clean strings (CleanText). If a number field gets null (which
-// encoding/json reads as 0), NaN, an infinity, a text or a value out of range, the error names the field
-// ("step.runs[0][17]"). A Number and a pointer may be null. If decoding would take more memory than room has, the
-// error is an outside.TooLarge, and nothing is decoded.
+// decodeJSON is json.Unmarshal with stricter numbers and clean strings (CleanText). The error names the field
+// ("step.runs[0][17]") if a number is null (which encoding/json reads as 0), NaN, infinite, a text or out of range. A
+// Number and a pointer may be null. If decoding needs more memory than room has, nothing is decoded and the error is
+// outside.TooLarge.
 func decodeJSON(text []byte, v any, room *outside.Room) error {
 	looked := text
 	if !json.Valid(text) {
@@ -40,7 +40,7 @@ func decodeJSON(text []byte, v any, room *outside.Room) error {
 	return err
 }
 
-// NullNumbers replaces the words NaN and Infinity, which several programs write, with null, except in strings.
+// NullNumbers replaces the words NaN and Infinity, which several programs write, by null, except in strings.
 func NullNumbers(text []byte) []byte {
 	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) && !bytes.Contains(text, []byte("nan")) && !bytes.Contains(text, []byte("inf")) {
 		return text
@@ -74,7 +74,7 @@ func NullNumbers(text []byte) []byte {
 	return out
 }
 
-// noNumber returns the length of a word such as NaN or Infinity at the start of text, 0 for none.
+// noNumber returns the length of a word such as NaN or Infinity at the start of text; 0 without one.
 func noNumber(text []byte) int {
 	switch text[0] {
 	case '-', '+', 'I', 'N', 'i', 'n':

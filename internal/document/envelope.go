@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early is a row for files from before documents had a head with the present names of kinds. A file is of kind is if
-// it names the kind gave and has the member; the kinds of later rows do not have that member.
+// early is a row for files from before the head had the present names of kinds. A file that gave this kind and has this
+// member is of kind is. No kind of a later row has the member.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string
@@ -45,9 +45,8 @@ func earlyFiles() []early {
 
 const mostHead = 4 << 10
 
-// HeadOf reads the envelope of a JSON text, or of the first document in a list; text may be truncated after the
-// envelope. An early file gets its kind by its members. Version is empty if gpuprof did not write the text, Kind if it
-// is unknown.
+// HeadOf reads the envelope of a JSON text, or of the first document in a list; text may end after the envelope. An
+// early file gets its kind by its members. Version is empty if gpuprof did not write the text, Kind if it is unknown.
 func HeadOf(text []byte) gpuprof.Head {
 	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
 		text = text[i+1:]
@@ -89,8 +88,8 @@ func HeadOf(text []byte) gpuprof.Head {
 // Enveloped is a document; it embeds a gpuprof.Head.
 type Enveloped interface{ Envelope() *gpuprof.Head }
 
-// Decode reads a document of one of the wanted kinds into v. name is the file name in errors, which are ErrInput: the
-// errors of Accept, or the text is damaged, malformed, or needs more memory than DecodedMemory.
+// Decode reads a document of one of the wanted kinds into v. name is the file's name, for errors. It returns Accept's
+// error, or ErrInput for a text that is damaged, malformed or needs more memory than DecodedMemory.
 func Decode(text []byte, name string, v Enveloped, want ...gpuprof.DocumentKind) error {
 	return decodeIn(outside.NewRoom(), text, name, v, want)
 }
@@ -111,8 +110,8 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 	return nil
 }
 
-// Accept returns the head of a document of one of the wanted kinds. The error is ErrInput if the text is no JSON, or
-// not gpuprof's, or has another kind or a newer major version.
+// Accept returns the head of a document of one of the wanted kinds. The error is ErrInput if the text is no JSON, not
+// gpuprof's, of another kind or of a newer major version.
 func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Head, error) {
 	h := HeadOf(text)
 	newer := func(k gpuprof.DocumentKind) bool { return gpuprof.MajorOf(h.Version) > gpuprof.MajorOf(Version(k)) }

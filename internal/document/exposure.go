@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// oldExposure is the code of the warning that a run of schema 1.0 gets if its exposed times cannot be recomputed.
+// oldExposure is the warning code of a run of schema 1.0 whose exposed times cannot be recomputed.
 const oldExposure = "old-exposed-times"
 
-// renewExposure recomputes the exposed times of a run of schema 1.0 by the present rule, or adds a warning if that is
-// not possible. If a copy and a kernel overlapped, schema 1.0 counted that time as exposed for the stage that comes
-// first in the step; the present rule counts it for the kernel. Kernels of one lane do not overlap each other. So the
-// part of a kernel stage's device time that its exposed time lacks was counted for the copy before it, and moves back.
+// renewExposure recomputes the exposed times of a run of schema 1.0, or adds a warning if that is impossible. Time in
+// which a copy and a kernel overlap was exposed time of the stage that comes first in the step; now it is the kernel's.
+// Kernels of one lane never overlap. So what a kernel stage's exposed time lacks of its device time was counted for the
+// copy before it, and moves back.
 func renewExposure(r *gpuprof.Run) {
 	if r.CopiesYield() {
 		return
@@ -103,7 +103,7 @@ func oneLane(r *gpuprof.Run, kernels []int) bool {
 	return len(lanes) == 1
 }
 
-// subtractSeries returns a - b in whole ns, the precision of both. ok is false if a sample is negative or missing.
+// subtractSeries returns a - b in whole ns, the precision of both; ok is false if a sample is negative or missing.
 func subtractSeries(a, b *gpuprof.Series) (out [][]float64, ok bool) {
 	if len(a.Runs) != len(b.Runs) {
 		return nil, false

@@ -7,11 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// JSONMembers calls each with the members of a JSON object, in order, values as slices of text, until each returns
-// false. ok reports that text is an object, complete up to the last member read.
-//
-// The functions of this file scan text without copying it, because a document may fill the memory limit. They accept
-// any text; json.Valid decides whether it is JSON.
+// JSONMembers calls each with the members of a JSON object in order, values as slices of text, until each returns
+// false. ok reports that text is an object, complete up to the last member read. The functions of this file scan text
+// without copying it, since a document may fill the memory limit. They accept any text; json.Valid decides whether it
+// is JSON.
 func JSONMembers(text []byte, each func(key string, value []byte) bool) (ok bool) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) || text[i] != '{' {
@@ -70,7 +69,8 @@ func JSONElements(text []byte, each func(value []byte) bool) (ok bool) {
 	}
 }
 
-// JSONValue returns the first value of a text ("" at its end; all of it if incomplete) and the text after it.
+// JSONValue returns the first value of a text and the text after it. The value is "" at the end of the text, and all of
+// it if incomplete.
 func JSONValue(text []byte) (value, rest []byte) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) {
@@ -90,7 +90,7 @@ func jsonSpace(b []byte, i int) int {
 	return i
 }
 
-// jsonString returns the index after the string that begins at i, -1 if it has no end.
+// jsonString returns the index after the string that begins at i; -1 if it does not end.
 func jsonString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -103,7 +103,7 @@ func jsonString(b []byte, i int) int {
 	return -1
 }
 
-// jsonValue returns the index after the value that begins at i, -1 without a complete value.
+// jsonValue returns the index after the value that begins at i; -1 if it is incomplete.
 func jsonValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -162,7 +162,7 @@ func jsonKey(quoted []byte) string {
 // elementBytes is the memory per element of a growing list of parts, bytes.
 const elementBytes = 64
 
-// JSONList returns the elements of a JSON array as parts of text; the error is a syntax error or outside.TooLarge.
+// JSONList returns the elements of a JSON array as slices of text. The error is a syntax error or outside.TooLarge.
 func JSONList(text []byte, room *outside.Room) ([]json.RawMessage, error) {
 	if !json.Valid(text) {
 		var none []struct{}

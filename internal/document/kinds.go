@@ -43,7 +43,7 @@ type kind struct {
 	reader  string // a clause: the verbs that read it
 }
 
-// PartMember is the first member of a trace cut out of another trace: a model.Cut as JSON, with times of the file.
+// PartMember is the first member of a trace that was cut out of another: a model.Cut as JSON, with times of the file.
 const PartMember = "gpuprofPart"
 
 // kinds lists every kind of document.
@@ -100,7 +100,7 @@ func kinds() []kind {
 	}
 }
 
-// kindOf returns the kind with a name; its version is empty if there is none.
+// kindOf returns the kind with a name; without a version if it is unknown.
 func kindOf(name gpuprof.DocumentKind) kind {
 	for _, k := range kinds() {
 		if k.name == name {
@@ -121,8 +121,8 @@ func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
 // A returns the kind with its article: "a run".
 func A(name gpuprof.DocumentKind) string { return kindOf(name).a }
 
-// Is returns a clause about a file of the kind and the command that reads it: "it is a comparison, which gpuprof
-// report takes".
+// Is returns a clause with the kind of a file and the command that reads it: "it is a comparison, which gpuprof report
+// takes".
 func Is(name gpuprof.DocumentKind) string {
 	k := kindOf(name)
 	return "it is " + k.a + ", " + k.reader

@@ -10,9 +10,9 @@ import (
 
 const masked = "***"
 
-// MaskCommand returns a command line that may be stored and shown. It replaces with "***" the values of arguments and
-// variables with names of secrets (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), the user information of
-// URLs, and words in the form of known providers' tokens. It cannot recognise a secret that is a plain word.
+// MaskCommand returns a command line that may be stored and shown. "***" replaces the values of arguments and variables
+// with names of secrets (--api-key K, --token=T, WANDB_API_KEY=K, curl -u U:P), the user information of URLs, and words
+// in the form of known providers' tokens. A secret that is a plain word is not recognised.
 func MaskCommand(args []string) []string {
 	out := make([]string, len(args))
 	said := map[string]bool{} // words so far, which include the programs
@@ -74,7 +74,7 @@ var (
 	shellWords = lazyregexp.New(`(?:[^\s'"]|'[^']*'|"(?:[^"\\]|\\.)*"|['"])+`)
 )
 
-// maskArgument masks secrets that an argument shows by itself.
+// maskArgument masks secrets that are recognisable in a single argument.
 func maskArgument(arg string) string {
 	m := assignment.FindStringSubmatch(arg)
 	if m == nil {
@@ -143,7 +143,7 @@ var (
 	number   = lazyregexp.New(`^[0-9][0-9_.,eE+-]*[kKMG]?$`)
 )
 
-// secretName reports whether the value with this name is secret. A count ("--max-tokens 512") is not.
+// secretName reports whether a name marks its value as secret; a count is none ("--max-tokens 512").
 func secretName(name, value string) bool {
 	name = strings.ToLower(name)
 	words := strings.FieldsFunc(name, func(c rune) bool { return c < 'a' || c > 'z' })
@@ -155,7 +155,7 @@ func secretName(name, value string) bool {
 }
 
 // shortSecret splits an argument into a one-letter flag and its secret (mysql -pSECRET); flag is "" for other
-// arguments. The parameter said holds the words before arg, among them the program.
+// arguments. said has the words before arg, among them the program.
 func shortSecret(said map[string]bool, arg string) (flag, value string) {
 	if len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
 		return "", ""

@@ -23,6 +23,17 @@ func Encode(w io.Writer, doc any) error {
 	return nil
 }
 
+// EncodeLine returns JSON on one line, with <, > and & unescaped.
+func EncodeLine(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
 // EncodeRuns writes one run as it is, several as a sweep: a document with an answer of its own, and each run with its
 // answer in the member runs.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {

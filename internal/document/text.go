@@ -13,8 +13,7 @@ import (
 
 // CleanText makes a foreign text fit for one line of a terminal, a log or a report. White space that breaks lines
 // becomes a blank. Invalid UTF-8, control characters and format characters (which may reorder text) become U+FFFD. A
-// blank splits commands that build servers search for within lines ("##[", "##vso["). Clean text is returned
-// unchanged.
+// blank splits commands that build servers search for in lines ("##[", "##vso["). Clean text is returned as it is.
 func CleanText(s string) string {
 	if !plainText(s) {
 		s = strings.Map(cleanRune, s)
@@ -28,7 +27,7 @@ func CleanText(s string) string {
 // logCommand matches commands that Azure Pipelines, GitHub Actions and TeamCity execute inside a line.
 var logCommand = lazyregexp.New(`(##[A-Za-z]*)\[`)
 
-// plainText reports whether a text is printable ASCII, as most names are, so that it needs no cleaning.
+// plainText reports whether a text is printable ASCII, as most names are: then it needs no cleaning.
 func plainText(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -49,14 +48,14 @@ func cleanRune(c rune) rune {
 }
 
 // CleanStrings cleans every string in v, a pointer: in exported and embedded fields, elements, map keys and values,
-// and interfaces. Foreign documents are cleaned when decoded (decodeJSON), own documents when made, so that code that
-// prints a field need not know its origin. Rules get their present ids.
+// interfaces. Foreign documents are cleaned when decoded (decodeJSON), own documents when made, so that a printer need
+// not know a field's origin. Earlier names of rules are replaced.
 func CleanStrings(v any) {
 	c := cleaner{map[reflect.Type]bool{reflect.TypeFor[time.Time](): false}}
 	c.cleanValue(reflect.ValueOf(v))
 }
 
-// cleaner remembers which types can hold a string, in order to skip lists of samples, which are most of a document.
+// cleaner remembers which types can have a string. It skips lists of samples, which are most of a document.
 type cleaner struct{ holds map[reflect.Type]bool }
 
 func (c *cleaner) holdsText(t reflect.Type) bool {
@@ -82,8 +81,7 @@ func (c *cleaner) holdsText(t reflect.Type) bool {
 	return has
 }
 
-// renamed is a value that names a rule. RenameRule replaces an earlier name (gpuprof.Rules) and reports whether it
-// did.
+// renamed is a value that names a rule. RenameRule replaces an earlier name (gpuprof.Rules) and reports whether it did.
 type renamed interface{ RenameRule() bool }
 
 func isHeld(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
@@ -132,7 +130,7 @@ func (c *cleaner) cleanFields(v reflect.Value) (changed bool) {
 	return changed
 }
 
-// cleanCopy returns a clean copy of a value that cannot be set in place.
+// cleanCopy returns a clean copy of a value that cannot be changed in place.
 func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
 	if !v.IsValid() || !c.holdsText(v.Type()) {
 		return v, false
@@ -142,8 +140,8 @@ func (c *cleaner) cleanCopy(v reflect.Value) (own reflect.Value, changed bool) {
 	return own, c.cleanValue(own)
 }
 
-// cleanMembers cleans the keys and values of a map. If a cleaned key equals another key, it gets a prime, so that no
-// value is lost.
+// cleanMembers cleans the keys and values of a map. A cleaned key that another entry has gets a prime, so that no value
+// is lost.
 func (c *cleaner) cleanMembers(v reflect.Value) (changed bool) {
 	keys := v.MapKeys()
 	named := v.Type().Key().Kind() == reflect.String

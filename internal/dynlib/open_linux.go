@@ -15,9 +15,8 @@ import (
 // Unable is the reason why this build loads no library, "" if it does.
 const Unable = ""
 
-// Places lists the paths at which to look for a library of the driver: first the name itself, for which the loader
-// searches LD_LIBRARY_PATH and ld.so.cache, then folders of distributions, WSL, containers and NixOS that the
-// loader may not search.
+// Places lists the paths of a library of the driver: first its name, for which the loader searches LD_LIBRARY_PATH and
+// ld.so.cache, then paths in folders of distributions, WSL, containers and NixOS that the loader may not search.
 func Places(name string) []string {
 	paths := []string{name}
 	for _, dir := range []string{

@@ -1,4 +1,4 @@
-// Package explain holds the texts about rules, warnings, columns and terms for `gpuprof explain`, the HTML pages and
+// Package explain has the texts about rules, warnings, columns and terms for `gpuprof explain`, the HTML pages and
 // docs/explain.md.
 package explain
 
@@ -38,13 +38,13 @@ type Entry struct {
 	Parts []Part   `json:"parts"`          // at least one
 }
 
-// Part is a titled paragraph such as "cause". Backticks mark code in its text, asterisks column names.
+// Part is a titled paragraph, such as "cause". In its text, backticks mark code and asterisks column names.
 type Part struct {
 	Title string `json:"title"`
 	Text  string `json:"text"`
 }
 
-// titles are the fields of the text files, in page order.
+// titles has the fields of the text files and their titles, in page order.
 var titles = [...]struct{ field, title string }{
 	{"also", ""}, {"meaning", "meaning"}, {"cause", "cause"}, {"source", "source"}, {"runs", "in a run"}, {"traces", "in a trace"}, {"memory", "in a memory snapshot"},
 	{"change", "change"}, {"claims", "bound, run"}, {"bound", "bound"}, {"saves", "bound, memory"},
@@ -61,7 +61,7 @@ func All(kinds ...Kind) ([]Entry, error) {
 		if err != nil {
 			return nil, gpuprof.Errorf(nil, "reading the texts about %ss: %w", k, err).WithFix("this is a fault in gpuprof, please report it")
 		}
-		entries, err := parse(k, string(text))
+		entries, err := parseEntries(k, string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -70,8 +70,8 @@ func All(kinds ...Kind) ([]Entry, error) {
 	return out, nil
 }
 
-// parse reads "# name", then lines "field: text" with indented continuations.
-func parse(kind Kind, text string) ([]Entry, error) {
+// parseEntries parses "# name", then lines "field: text" with indented continuations.
+func parseEntries(kind Kind, text string) ([]Entry, error) {
 	var out []Entry
 	var fields map[string]string
 	last := ""
@@ -132,8 +132,8 @@ func (e *Entry) setParts(fields map[string]string) error {
 	return nil
 }
 
-// Find returns the entries with a name, of any kind: some warnings have the name of a rule. It also finds names of
-// rules in earlier versions. Without an entry, the error names the nearest.
+// Find returns the entries with a name, of any kind: some warnings have the name of a rule. It also knows former names
+// of rules. If there is no entry, the error names the nearest.
 func Find(name string) ([]Entry, error) {
 	all, err := All()
 	if err != nil {

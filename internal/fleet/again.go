@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// A second measurement covers the suspect nodes and as many healthy ones; a figure is off only if both find it off.
+// A further measurement covers the suspect nodes and as many healthy ones. A figure stays off only if every measurement
+// finds it off.
 
 type repeatFindings struct {
 	where    string
@@ -28,15 +30,12 @@ type gpuFigure struct {
 
 // gpuID returns the identity of a GPU across measurements: its UUID, or its node and device name.
 func (g *gpu) gpuID() string {
-	if g.card.UUID != "" {
-		return g.card.UUID
-	}
-	return g.from.Node + "\x00" + g.card.Device
+	return cmp.Or(g.card.UUID, g.from.Node+"\x00"+g.card.Device)
 }
 
-// judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID
-// and metric. Suspects are compared with the healthy GPUs only, because the slower of two nodes would shift a common
-// median. Without healthy GPUs they are compared with the first measurement. Other figures that are off become notes.
+// judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID and
+// metric. A suspect is compared with healthy GPUs only, since the slower of two nodes would shift a common median;
+// without healthy GPUs, with the norms of the first measurement. Other figures that are off become notes.
 func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
 	var out []*repeatFindings
 	for _, job := range jobs {
@@ -73,8 +72,8 @@ func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]boo
 	return out
 }
 
-// judgeSuspects records in p which suspects this further measurement measured, and which of them are again
-// significantly worse than their siblings (off). For a figure that is off only now it adds a note to r.
+// judgeSuspects records in p which suspects were measured again, and which of them were significantly worse than their
+// siblings both times. A figure that is off only in the second measurement becomes a note of r.
 func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, suspects map[[2]string]bool, first map[siblingMetric]norm) {
 	var healthy, suspected []judged
 	for of, at := range groupBySiblings(values) {
@@ -113,9 +112,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm by which a further measurement is judged. second is the norm of its healthy GPUs; it is
-// used if it has enough of them, or if n, the first measurement's norm, has too few. Else n is moved to second's
-// median, and its spread is widened by the standard error of that median.
+// recentre returns the norm of a second measurement. n is the norm of the first one, and second that of the healthy
+// GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n moved to
+// second's median, with its spread widened by that median's standard error.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second
@@ -124,8 +123,8 @@ func (n norm) recentre(second norm) norm {
 	return n
 }
 
-// selectHealthy returns the indices of the values within their slack of the norm. If most values exceed it, a
-// disturbance affected the whole measurement, and all indices remain.
+// selectHealthy returns the indices of values within their slack of the norm, or all indices if most values are beyond
+// it: then a disturbance affected the whole measurement.
 func (n *norm) selectHealthy(values []value, at []int) []int {
 	if n.n == 0 {
 		return at
@@ -137,8 +136,8 @@ func (n *norm) selectHealthy(values []value, at []int) []int {
 	return out
 }
 
-// staysOff reports whether every further measurement confirms that a figure is off. note follows the figure's name
-// in the report; id is the GPU's gpuID.
+// staysOff reports whether every further measurement finds a figure off. id is the GPU's gpuID. note follows the
+// figure's name in the report.
 func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	for _, p := range all {
 		i, there := p.gpuIndex[id]
@@ -155,7 +154,7 @@ func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	return true, note
 }
 
-// noteList collects notes on figures, and merges equal notes on GPUs of the same rank.
+// noteList collects notes on figures, and joins equal notes on GPUs of one rank.
 type noteList struct {
 	order []Off // the first figure of each note
 	notes []string
@@ -188,8 +187,8 @@ func (t *noteList) formatNotes() []string {
 // hostName matches node names that are safe to put into a shell command.
 var hostName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Again returns the nodes to measure again, sorted by name: the nodes that are off or delay others, and for each a
-// healthy node with the same GPU model. It omits nodes whose name does not match hostName.
+// Again returns the nodes to measure again, sorted by name: those that are off or delay others, and for each a healthy
+// node with the same GPU model. It omits nodes whose name does not match hostName.
 func (r *Report) Again() (off, healthy []string) {
 	bad := map[string]bool{}
 	for _, rank := range r.Failed {
@@ -234,7 +233,7 @@ func (r *Report) alikeNodes(a, b string) bool {
 	return len(r.kinds[a]) == 0 || slices.ContainsFunc(r.kinds[a], func(k string) bool { return slices.Contains(r.kinds[b], k) })
 }
 
-// checkRepeats returns an error for a folder without health reports, and for a further folder equal to the job's.
+// checkRepeats returns an error if a folder has no health report, or a further folder is the job's own.
 func checkRepeats(job *Job, further []*Job) error {
 	for _, j := range further {
 		if where := firstWithoutHealth(job, j); where != "" {

@@ -44,7 +44,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// causeText formats a cause: the observed one if seen, else the usual cause of such figures.
+// causeText formats a cause: as observed if seen, else as the usual cause of such figures.
 func causeText(cause string, seen bool) string {
 	if seen {
 		return "cause: " + cause
@@ -117,7 +117,7 @@ func (r *Report) offBar(o *Off) *gpuprof.Bar {
 	return nil
 }
 
-// waitingBar draws the mean step, with the part that would vanish if the rank were as fast as its siblings.
+// waitingBar draws the mean step, divided into the time that the straggler costs and the remainder.
 func waitingBar(s *Straggler) *gpuprof.Bar {
 	cost := float64(s.CostS)
 	step := cost / float64(s.Share) // Share is CostS over the mean step

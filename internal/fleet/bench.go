@@ -16,8 +16,8 @@ type gpu struct {
 	card *health.Card
 }
 
-// judgeHealth adds the nodes' health reports: it compares each GPU's figures with all siblings in the fleet, and
-// takes over the faults that a GPU reports itself.
+// judgeHealth judges the health reports of the nodes: it compares each GPU's figures with its siblings in the whole
+// fleet, and keeps the faults that a GPU reports itself.
 func (r *Report) judgeHealth(job *Job, o Options) {
 	gpus := r.collectGPUs(job)
 	var values []value
@@ -87,7 +87,7 @@ func typicalSibling(of *judged, all []judged, gpus []gpu) *health.Card {
 	return gpus[at].card
 }
 
-// collectGPUs returns the devices of all health reports, each once, and takes over findings that need no siblings.
+// collectGPUs returns the devices of all health reports, each once, and adds the findings that need no siblings to r.
 func (r *Report) collectGPUs(job *Job) []gpu {
 	var out []gpu
 	seen := map[string]gpu{}
@@ -145,7 +145,8 @@ func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	return t.metricRow(name, health.Unit(name))
 }
 
-// groupByNode merges the findings on a metric if at least half of a node's GPUs have one: the whole node is then slow.
+// groupByNode merges a node's findings on a metric into one if at least half of its GPUs have one: then the whole node
+// is slow.
 func groupByNode(off []Off, gpus []gpu) []Off {
 	on := map[int]int{} // number of GPUs per rank
 	for _, g := range gpus {

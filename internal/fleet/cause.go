@@ -7,18 +7,19 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 const (
-	// partOfStep is the least share of the step for a difference to explain a slow rank.
+	// partOfStep is the share of the step from which a difference explains a slow rank.
 	partOfStep = 0.02
-	// oneFactor is the largest relative difference between kernel classes' slowdowns that counts as one slowdown.
+	// oneFactor is the largest relative difference between the slowdowns of kernel classes that counts as a single
+	// slowdown.
 	oneFactor = 0.25
 )
 
-// explainCause describes the largest difference of slow ranks from their siblings; evidence is false without any.
+// explainCause describes the largest difference of slow ranks from their siblings; evidence is false if no difference
+// is large.
 func (s *search) explainCause(lines []int) (string, bool) {
 	at := lines[0]
 	l := s.m.lines[at]
@@ -32,11 +33,7 @@ func (s *search) explainCause(lines []int) (string, bool) {
 		return "it takes longer than its siblings between collectives", false
 	}
 	middle := func(of func(*timeline) int64) float64 {
-		var v []float64
-		for _, o := range others {
-			v = append(v, float64(of(o))/float64(max(len(o.steps), 1)))
-		}
-		return stats.Median(v)
+		return medianOf(others, func(o *timeline) float64 { return float64(of(o)) / float64(max(len(o.steps), 1)) })
 	}
 	per := float64(max(len(l.steps), 1))
 	work := float64(l.work)/per - middle(func(o *timeline) int64 { return o.work })
@@ -57,29 +54,23 @@ func (s *search) explainCause(lines []int) (string, bool) {
 
 // idleCause explains a device that idles longer than its siblings.
 func idleCause(l *timeline, others []*timeline, idle float64) string {
-	var starved, queued []float64
-	for _, o := range others {
-		starved, queued = append(starved, float64(o.parts.StarvedNS)), append(queued, float64(o.parts.QueuedNS))
-	}
+	starved := medianOf(others, func(o *timeline) float64 { return float64(o.parts.StarvedNS) })
+	queued := medianOf(others, func(o *timeline) float64 { return float64(o.parts.QueuedNS) })
 	text := fmt.Sprintf("its device does nothing for %s per step longer than its siblings'", gpuprof.FormatNS(int64(idle)))
-	if float64(l.parts.StarvedNS)-stats.Median(starved) >= float64(l.parts.QueuedNS)-stats.Median(queued) {
+	if float64(l.parts.StarvedNS)-starved >= float64(l.parts.QueuedNS)-queued {
 		return text + ": it waits for the host (its data loader, another process on the CPU, or a slower CPU)"
 	}
 	return text + ": work is launched and waits"
 }
 
-// kernelCause explains a device that computes longer than its siblings: all its kernels are slower by one factor,
-// or the kernels of one class are.
+// kernelCause explains a device that computes longer than its siblings: all kernels are slower by one factor, or those
+// of one class are slower.
 func kernelCause(l *timeline, others []*timeline, work, least float64) string {
 	var most model.Class
 	largest := 0.0
 	var factors []float64
 	for _, class := range slices.Sorted(maps.Keys(l.parts.Classes)) {
-		var v []float64
-		for _, o := range others {
-			v = append(v, float64(o.parts.Classes[class]))
-		}
-		usual, own := stats.Median(v), float64(l.parts.Classes[class])
+		usual, own := medianOf(others, func(o *timeline) float64 { return float64(o.parts.Classes[class]) }), float64(l.parts.Classes[class])
 		if class.Communicates() {
 			continue
 		}

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. The
-// intervals do not cover variation between processes, since each device has only one process.
+// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. With one process
+// per device, the intervals omit the variation between processes.
 type Devices struct {
 	Rounds int         `json:"rounds"` // in each round all devices run together once, and each alone once
 	Unit   string      `json:"unit"`   // of throughput
 	Rows   []DeviceRow `json:"rows"`   // in the order in which the user named the devices
-	// Slowest is the device with the longest step when all run together. Skew is the ratio of its step to the
-	// median of all devices in the same round; it exceeds 1 even for equal devices, one of which is always slowest.
-	// With one measured device Slowest is empty and Skew null.
+	// Slowest is the device with the longest step in the blocks together. Skew is that step over the median of all
+	// devices in the same round; it is above 1 even for equal devices, since one is always slowest. With one measured
+	// device Slowest is empty and Skew null.
 	Slowest string         `json:"slowest,omitempty"`
 	Skew    *gpuprof.Ratio `json:"skew"`
-	// Scaling is the throughput together over the sum of the throughputs alone, by round: 1 without disturbance.
+	// Scaling is the throughput together over the sum of the throughputs alone, by round; 1 means no disturbance.
 	Scaling *gpuprof.Ratio `json:"scaling"`
-	// Overlap is the shortest over the longest block of the devices that ran together, the median over the rounds:
+	// Overlap is the shortest block over the longest block of devices that ran together, the median over the rounds:
 	// the share of a block in which every device worked.
 	Overlap gpuprof.Number `json:"overlap"`
 }
@@ -38,12 +38,12 @@ type DeviceRow struct {
 	Driver string   `json:"driver,omitempty"` // driver version; the driver compiles PTX
 	Shared *Reached `json:"together"`         // null if the device failed
 	Alone  *Reached `json:"alone"`
-	// Slowdown is the step together over the step alone, from the ratios by round.
+	// Slowdown is the step together over the step alone, by round.
 	Slowdown *gpuprof.Ratio `json:"slowdown"`
 	Failed   string         `json:"failed,omitempty"` // the reason, "" if it did not fail
 }
 
-// Reached summarises a device's blocks, together or alone. Each block gives one sample, the median of its steps.
+// Reached summarises a device's blocks, together or alone. A block's sample is the median of its steps.
 type Reached struct {
 	StepS gpuprof.Number    `json:"step_s"`
 	CI95  [2]gpuprof.Number `json:"ci95"`       // of step_s
@@ -63,9 +63,9 @@ type DeviceRun struct {
 	Failed error
 }
 
-// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself
-// alone. The report's exit code is 4 if a device failed, otherwise 0: the command measures and does not gate. The
-// error is ErrInput if no device was measured.
+// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself alone.
+// The exit code is 4 if a device failed, else 0, since the command measures and does not gate. The error is ErrInput if
+// no device was measured.
 func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	job := &Job{World: len(runs), Told: true}
 	d := &Devices{}
@@ -145,8 +145,8 @@ func (d *Devices) compareRounds() {
 	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// medianRatio returns the median of two figures' ratios by round, which cancels a round's disturbance; nil without
-// any.
+// medianRatio returns the median of two figures' ratios by round, in which a round's disturbance cancels; nil without
+// rounds.
 func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {
@@ -172,7 +172,7 @@ func medianOverlap(turns [][]float64) float64 {
 	return stats.Median(shares)
 }
 
-// LeastOverlap is the Overlap below which the devices hardly ran together.
+// LeastOverlap is the Overlap below which a note warns that the devices hardly ran together.
 const LeastOverlap = 0.8
 
 func (r *Report) setDeviceVerdict(runs []DeviceRun) {
@@ -212,7 +212,7 @@ func (r *Report) setDeviceVerdict(runs []DeviceRun) {
 	}
 }
 
-// knownMedian returns the median of the positive values; NaN if there are none. 0 means unknown.
+// knownMedian returns the median of the positive values; 0 means unknown. It is NaN without any.
 func knownMedian(values []float64) float64 {
 	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !(v > 0) })
 	return stats.Median(known)

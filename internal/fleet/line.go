@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// op is an event of a rank: it enqueues a collective, waits for a collective's end, or ends a step. own is the rank's
-// own time before the event; held is time before it in which something other than a collective blocked the rank. ns.
+// op is an event of a rank: it enqueues a collective, waits for the end of one, or ends a step. own is the rank's own
+// time before the event, held the time for which something other than a collective blocked it; ns.
 type op struct {
 	own, held int64
 	call      int32 // index into line.calls, or for opStepEnd into line.steps
@@ -53,7 +53,7 @@ type timeline struct {
 	recorded           []int64 // end of each step in the recording, ns
 }
 
-// newLine converts a rank's recording. Columns of different length are an error.
+// newLine converts a rank's recording; an error if its columns differ in length or name missing entries.
 func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	n, m := len(c.Kind), len(c.Moments)
 	for _, col := range []model.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
@@ -104,7 +104,7 @@ func parseMoment(c *analyze.Collectives, i int) (op, error) {
 
 func isIndex(v int64, n int) bool { return v >= 0 && v < int64(n) }
 
-// computeStepEnds computes the recorded step ends and the rank's waiting times from its collectives' starts.
+// computeStepEnds computes the recorded step ends and the rank's waits, given the starts of its collectives.
 func (l *timeline) computeStepEnds(starts []int64) {
 	t := int64(0)
 	l.recorded = make([]int64, len(l.steps))
@@ -127,8 +127,8 @@ func (l *timeline) computeStepEnds(starts []int64) {
 func (l *timeline) kindOf(c *rankCall) string  { return l.names[c.kind] }
 func (l *timeline) groupOf(c *rankCall) string { return l.names[c.group] }
 
-// callSignature hashes the kinds, sizes and steps of a rank's collectives in order, so that siblings can be found.
-// It ignores groups: siblings may belong to different groups.
+// callSignature hashes the kinds, sizes and steps of a rank's collectives in order; it is equal for siblings. Groups
+// are left out, because siblings may be in different ones.
 func (l *timeline) callSignature() uint64 {
 	h := fnv.New64a()
 	var buf [8]byte

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -28,7 +29,8 @@ type matchedJob struct {
 	notes []string
 }
 
-// matchCollectives matches collectives by group, step and position. It excludes groups with differing calls.
+// matchCollectives matches collectives by group, step and position. It leaves out groups whose ranks make different
+// calls.
 func matchCollectives(lines []*timeline) *matchedJob {
 	m := &matchedJob{lines: lines, steps: commonSteps(lines)}
 	for _, l := range lines {
@@ -40,8 +42,8 @@ func matchCollectives(lines []*timeline) *matchedJob {
 	}
 	var order []key    // groups by step, in order of appearance
 	var by [][]callRef // the calls of each group, rank by rank
-	// A job of many ranks has millions of calls. Lists are allocated at their final size, since growing them would
-	// take twice the memory. The key of the previous call usually matches, which saves most map lookups.
+	// A job of many ranks has millions of calls. Lists are allocated at their final size, because growing them would
+	// take twice the memory. The key of the previous call mostly fits, which saves map lookups.
 	var count []int
 	place := map[key]int{}
 	each := func(do func(n int, p callRef)) {
@@ -78,12 +80,7 @@ func matchCollectives(lines []*timeline) *matchedJob {
 			m.joinCalls(by[n], k.step)
 		}
 	}
-	names := make([]string, 0, len(wrong))
-	for g := range wrong {
-		names = append(names, g)
-	}
-	slices.Sort(names)
-	for _, g := range names {
+	for _, g := range slices.Sorted(maps.Keys(wrong)) {
 		m.notes = append(m.notes, fmt.Sprintf("the collectives of %s differ between its ranks, so nothing is claimed of them: %s", groupText(g), wrong[g]))
 	}
 	return m
@@ -124,7 +121,7 @@ func commonSteps(lines []*timeline) []int64 {
 	return out
 }
 
-// trimSteps drops a rank's steps that not all ranks have, because their collectives have no counterpart.
+// trimSteps drops the steps of a rank that other ranks lack: their collectives have no counterpart.
 func (m *matchedJob) trimSteps(l *timeline) {
 	keeps := func(step int32) bool { return slices.Contains(m.steps, l.steps[step]) }
 	if len(m.steps) == len(l.steps) {
@@ -226,8 +223,8 @@ func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	}
 }
 
-// lastArrival returns the index of the part whose rank arrived last, and how much later than the second last it
-// arrived, ns. All ranks leave a collective together, so the last one has the shortest duration.
+// lastArrival returns the index of the part whose rank arrived last, and by how much later than the second last, ns.
+// All ranks leave a collective together, so the last one has the shortest duration.
 func (m *matchedJob) lastArrival(t *collective) (at int, late int64) {
 	if len(t.parts) < 2 {
 		return -1, 0

@@ -37,7 +37,8 @@ func New(p launch.Place, of gpuprof.DocumentKind, started time.Time, by gpuprof.
 	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
 }
 
-// Write puts the object into a bucket and returns its name, with a hash: repeating a write changes nothing.
+// Write puts the object into a bucket and returns its name. The name has a hash, so that writing it again changes
+// nothing.
 func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -53,7 +54,7 @@ func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
 	return name, b.Put(ctx, name, z.EncodeAll(text, nil))
 }
 
-// Probe checks, before the measurement, that this rank can write to a bucket. The error is ErrUsage or ErrInput.
+// Probe checks before a measurement that this rank can write to a bucket. The error is ErrUsage or ErrInput.
 func Probe(ctx context.Context, b bucket.Bucket, rank int) error {
 	if _, files := b.(*bucket.Folder); !files {
 		_, err := b.List(ctx, "none") // only reads: a bucket may permit writing and deny removal

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Program is the payload of a rank that ran a user's program: the program's outcome, and the collectives in its
-// traces. The traces themselves stay in Folder.
+// Program is the payload of a rank that ran a user's program: outcome, and collectives from its traces, which stay in
+// Folder.
 type Program struct {
 	gpuprof.Head
 	Command  []string              `json:"command"` // with secrets masked
@@ -72,7 +72,7 @@ func (r *Report) addPrograms(job *Job) {
 	r.findStragglers(lines)
 }
 
-// programRead is a decoded program. Its traces are converted to lines, which take less memory than the columns.
+// programRead is a decoded program. Its traces are timelines, which take less memory than the columns.
 type programRead struct {
 	Program
 	err    error

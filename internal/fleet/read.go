@@ -24,23 +24,23 @@ type Job struct {
 	Told    bool      // a launcher gave the number
 	Objects []*Object // the latest attempt of each rank and kind, by kind and rank
 	Missing []int     // ranks without an object
-	// Problems names the unusable objects, one sentence each.
+	// Problems has a sentence for each unusable object.
 	Problems []string
 	Notes    []string
-	// Elsewhere lists the folders with objects, below the bucket or Above, if the bucket itself has none.
+	// Elsewhere lists folders with objects, below the bucket or Above, if the bucket itself has no object.
 	Elsewhere []string
 
 	where string // name of the bucket, for errors
 }
 
-// Above denotes the parent folder in Elsewhere.
+// Above is the parent folder in Elsewhere.
 const Above = ".."
 
-// poll is the pause between two reads of an incomplete bucket.
+// poll is the interval between two reads of an incomplete bucket.
 const poll = 500 * time.Millisecond
 
-// Gather reads the objects of a bucket and waits for all ranks, at most for wait. pause sleeps; tests replace it.
-// Problems names unusable objects; an error concerns the whole bucket.
+// Gather reads the objects of a bucket and waits up to wait for all ranks. pause sleeps; tests replace it. Unusable
+// objects are in Problems; an error concerns the whole bucket.
 func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func(context.Context, time.Duration) error) (*Job, error) {
 	known := map[string]*Object{}
 	for {
@@ -55,7 +55,7 @@ func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func
 	}
 }
 
-// gatherOnce reads the objects that are missing in known. Objects never change.
+// gatherOnce reads the objects that known lacks; objects never change.
 func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Job, error) {
 	names, err := b.List(ctx, "")
 	if err != nil {
@@ -92,7 +92,7 @@ func gatherOnce(ctx context.Context, b bucket.Bucket, known map[string]*Object) 
 	return job, nil
 }
 
-// parallelFor calls do for 0 to n-1 on all cores: most of a merge is decoding independent objects.
+// parallelFor calls do for 0 to n-1 on all cores. Most of a merge is decoding independent objects.
 func parallelFor(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -106,8 +106,8 @@ func parallelFor(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// IsObject reports whether a name has the form kind/object. Recordings are in deeper folders, and their traces may
-// have the same extension.
+// IsObject reports whether a name has the form kind/object. Recordings are in deeper folders, where traces may have the
+// same extension.
 func IsObject(name string) bool {
 	return strings.Count(name, "/") == 1 && objectName.MatchString(path.Base(name))
 }
@@ -146,7 +146,7 @@ func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	return o, nil
 }
 
-// keepLatest keeps the latest attempt of each rank, and finds the missing ranks.
+// keepLatest keeps the latest attempt of each rank and kind, and finds the missing ranks.
 func (j *Job) keepLatest() {
 	slices.SortStableFunc(j.Objects, func(a, b *Object) int {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Attempt, a.Attempt), b.Started.Compare(a.Started), cmp.Compare(a.name, b.name))

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Norm is a figure's distribution over comparable GPUs; doctor --bench --against judges a single GPU by it.
+// Norm is a figure's distribution over comparable GPUs, by which doctor --bench --against judges another GPU.
 type Norm struct {
 	Name        string  `json:"name"` // name of the GPU model
 	Driver      string  `json:"driver,omitempty"`
@@ -19,8 +19,8 @@ type Norm struct {
 	Metric      string  `json:"metric"`
 	Unit        string  `json:"unit"`
 	GPUs        int     `json:"gpus"`
-	// Median has the unit Unit. Spread is the robust standard deviation of the logarithm. Apart is the median
-	// difference between the logarithms of a GPU's two best rounds; 0 with one round.
+	// Median is in Unit. Spread is the robust standard deviation of the logarithm. Apart is the median difference
+	// between the logarithms of a GPU's two best rounds; 0 with one round.
 	Median gpuprof.Number `json:"median"`
 	Spread gpuprof.Number `json:"spread"`
 	Apart  gpuprof.Number `json:"apart,omitempty"`
@@ -45,8 +45,8 @@ func fleetNorms(values []value, gpus []gpu) []Norm {
 	return out
 }
 
-// matchesCard reports whether a norm covers a device, which the card c describes. The result differs describes a
-// different driver or power limit, "" if both agree.
+// matchesCard reports whether a norm covers the device of c. differs names a different driver or power limit; "" if
+// both agree.
 func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	switch {
 	case n.Name != c.Name || n.MIG != c.Condition.MIG:
@@ -59,8 +59,8 @@ func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	return true, differs
 }
 
-// nearestNorm returns a norm of the device's model for a metric: one with the same driver and power limit,
-// otherwise the one over the most GPUs. It returns nil without a norm.
+// nearestNorm returns a norm of the device's model for a metric: with the same driver and power limit, else over the
+// most GPUs; nil without one.
 func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs string) {
 	for i := range r.Reference {
 		n := &r.Reference[i]
@@ -76,8 +76,8 @@ func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs
 	return best, differs
 }
 
-// Beside compares devices' figures with the fleet's norms, by the fleet's rule. Figures without a norm have no
-// entry. notes state limits of the comparison.
+// Beside judges devices' figures by the fleet's norms and the fleet's rule. Figures without a norm have no entry. notes
+// has the limits of the comparison.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
 	rare := make([]bool, len(cards)) // devices of a model with too few GPUs
@@ -147,7 +147,7 @@ func valueOf(of int, c *health.Card, s *health.Score) value {
 	return value{of: of, group: c.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart}
 }
 
-// unsteadyText explains why a figure that is worse than the others is not reported as off: its rounds differ too much.
+// unsteadyText explains why a worse figure is not off: its rounds differ too much, or its interval is too wide.
 func unsteadyText(j *judged, who, others string) string {
 	why := "its two best rounds differ by " + gpuprof.FormatPercent(math.Expm1(j.unsteady), 2)
 	if j.unsteady == 0 {

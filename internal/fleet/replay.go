@@ -6,12 +6,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// replay computes when each rank ends each step, given the ranks' own times. A collective ends its duration after
-// its last rank arrives, and the waiting ranks then continue. The result is a max-plus function of the own times,
-// so an own time never costs more than its length.
+// replay computes when each rank ends each step, given the ranks' own times. A collective ends its duration after the
+// last rank's arrival; then the waiting ranks continue. The result is a max-plus function of the own times, so an own
+// time never costs more than its length.
 type replay struct {
 	m *matchedJob
-	// own holds replacements for the own times of each line's ops; nil for the recorded ones.
+	// own has replaced own times of each line's ops; nil for the recorded ones.
 	own  [][]int64
 	next []int   // next op of each line
 	now  []int64 // current time of each line, ns
@@ -25,13 +25,14 @@ type replay struct {
 	ready   []int32 // queue of lines that can continue
 }
 
-// dependent is a call that waits for the previous call on its stream.
+// dependent is a call of a collective from time at, ns, which may wait for the previous call on its stream.
 type dependent struct {
 	all int32
 	at  int64
 }
 
-// run replays all ranks. ok is false if ranks wait for each other in a cycle: the recordings are then inconsistent.
+// run replays all ranks with the own times own (nil: recorded). ok is false if ranks wait for each other in a cycle:
+// then the recordings are inconsistent.
 func (m *matchedJob) run(own [][]int64) (r *replay, ok bool) {
 	r = &replay{m: m, own: own, next: make([]int, len(m.lines)), now: make([]int64, len(m.lines)), ends: make([][]int64, len(m.lines)),
 		left: make([]int32, len(m.all)), arrived: make([]int64, len(m.all)), end: make([]int64, len(m.all)), stuck: make([][]int32, len(m.all)), behind: make([][]dependent, len(m.all))}
@@ -106,11 +107,7 @@ func (r *replay) enqueueCall(l *timeline, c *rankCall, at int64) {
 
 // recordArrival counts an arrival; the last one ends the collective.
 func (r *replay) recordArrival(all int32, at int64) {
-	type arrival struct {
-		all int32
-		at  int64
-	}
-	todo := []arrival{{all, at}}
+	todo := []dependent{{all, at}}
 	for len(todo) > 0 {
 		a := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -122,14 +119,14 @@ func (r *replay) recordArrival(all int32, at int64) {
 		r.end[a.all] = end
 		r.ready = append(r.ready, r.stuck[a.all]...)
 		for _, d := range r.behind[a.all] {
-			todo = append(todo, arrival{d.all, max(d.at, end)})
+			todo = append(todo, dependent{d.all, max(d.at, end)})
 		}
 		r.stuck[a.all], r.behind[a.all] = nil, nil
 	}
 }
 
-// meanStep returns the mean step from the end of the first step to the end of the last, over all ranks, ns. The
-// first step only aligns the ranks. A single step counts from 0.
+// meanStep returns the mean step over all ranks, ns, from the end of the first step, which only aligns the ranks, to
+// the end of the last. A single step counts from 0.
 func (r *replay) meanStep() float64 {
 	var first, last int64
 	n := len(r.m.steps)
@@ -144,7 +141,7 @@ func (r *replay) meanStep() float64 {
 	return float64(last-first) / float64(max(n-1, 1))
 }
 
-// medianSteps returns the median step over ranks and steps, ns: replayed and recorded.
+// medianSteps returns the median step over ranks and steps as replayed and as recorded, ns.
 func (r *replay) medianSteps() (replayed, recorded float64) {
 	var a, b []float64
 	for i, l := range r.m.lines {
@@ -171,7 +168,7 @@ func (r *replay) medianSteps() (replayed, recorded float64) {
 	return stats.Median(a), stats.Median(b)
 }
 
-// stepIndices returns the indices of the line's steps whose numbers are in the sorted list.
+// stepIndices returns the indices of the line's steps among the sorted numbers.
 func (l *timeline) stepIndices(numbers []int64) []int {
 	out := make([]int, 0, len(numbers))
 	for i, s := range l.steps {

@@ -90,7 +90,7 @@ type Report struct {
 	fewBy    float64 // share by which that figure is worse
 	unsure   int     // number of worse figures that are too uncertain to be off
 	judged   bool    // a health report has its own verdict
-	// unchecked counts the GPUs for which no decisive source of faults responded.
+	// unchecked counts the GPUs for which no decisive fault source answered.
 	unchecked int
 	nodeOf    map[int]string      // node by rank
 	kinds     map[string][]string // GPU models by node
@@ -100,8 +100,8 @@ type Report struct {
 type Options struct {
 	AllowMismatch []string // fields that may differ between ranks
 	AllowMissing  bool     // a missing rank does not fail the job
-	// MostWaiting is the largest share of the step that a straggler may cost; a larger one makes the job uneven. 0: no
-	// limit.
+	// MostWaiting is the largest share of the step that a straggler may cost; a larger one makes the job uneven. 0 is
+	// no limit.
 	MostWaiting float64
 	Again       []*Job // further measurements: only figures off in all of them stay off
 	Top         int    // requested rows per table; 0 for as many as fit
@@ -158,7 +158,7 @@ func (j *Job) checkNotEmpty() error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", j.where, why).WithFix("%s", fix)
 }
 
-// suggestFolder explains that other folders hold the objects, and names them.
+// suggestFolder states that other folders have the objects, and names them.
 func (j *Job) suggestFolder() (why, fix string) {
 	const most = 3
 	var folders []string
@@ -195,7 +195,7 @@ func (j *Job) objectsOf(kind gpuprof.DocumentKind) []*Object {
 	return out
 }
 
-// leaveOut records why an object, or a part of it, is not used, and marks its rank as failed.
+// leaveOut records why an object, or a part of one, is not used, and marks its rank as failed.
 func (r *Report) leaveOut(o *Object, why string) {
 	r.Problems = append(r.Problems, why)
 	if !slices.Contains(r.Failed, o.Rank) {
@@ -238,7 +238,7 @@ func (r *Report) setVerdict(o Options) {
 	r.ExitCode = r.Verdict.ExitCode()
 }
 
-// noteUndecided records a figure that may be off, with too few siblings or too much uncertainty to decide.
+// noteUndecided records a figure that is worse but not off: it has too few siblings or too much uncertainty.
 func (r *Report) noteUndecided(j *judged, who string) {
 	switch by := j.worseShare(j.median); {
 	case j.few && by > r.fewBy:
@@ -284,7 +284,7 @@ func unusedText(unused, failed int) string {
 	return fmt.Sprintf("%d objects could not be used, or are of ranks that failed", unused)
 }
 
-// waitingReason describes the rank that delays the others; "" if there is none.
+// waitingReason describes the rank that delays the others; "" without one.
 func (r *Report) waitingReason() string {
 	if r.Waiting == nil || len(r.Waiting.Stragglers) == 0 {
 		return ""
@@ -301,7 +301,7 @@ func (r *Report) waitingReason() string {
 	return fmt.Sprintf("the others wait for %s, which %s up to %s per step (%.0f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 }
 
-// NodeText formats a node's name for use after "on". Some launchers give nodes only numbers.
+// NodeText formats a node's name for use after "on"; some launchers only number the nodes.
 func NodeText(node string) string {
 	if _, err := strconv.ParseUint(node, 10, 64); err == nil {
 		return "node " + node

@@ -12,13 +12,13 @@ import (
 const (
 	// falseRate is the false discovery rate (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995).
 	falseRate = 0.01
-	// leastSpread is the lower limit of the robust standard deviation, in natural logarithms, of a figure among comparable
-	// ranks or GPUs (siblings): measurements are not more precise than this.
+	// leastSpread is the lower limit of a figure's robust standard deviation among siblings, in natural logarithms: no
+	// measurement is more precise.
 	leastSpread = 0.002
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
-	// difference. A figure with a larger difference is unsteady; healthy GPUs exceed the limit in about 6 % of cases.
+	// difference. Above, the figure is unsteady; about 6 % of healthy GPUs are.
 	unsteadyAt = 3
-	// LeastSiblings is the least number of siblings for a figure to be off: fewer do not determine their spread.
+	// LeastSiblings is the number of siblings from which a figure can be off: fewer do not determine the spread.
 	LeastSiblings = 8
 )
 
@@ -30,13 +30,13 @@ type value struct {
 	more   bool    // true for a rate, false for a time
 	slack  float64 // share by which the figure may be worse than the siblings' median
 	apart  float64 // difference between the logarithms of the two best rounds; 0 with one round
-	// half returns the half-width of the 95 % interval of log; nil without an interval. It is computed on demand,
-	// because few figures need it and it is slow.
+	// half returns the half-width of log's 95 % interval; nil without an interval. It is a function because few figures
+	// need it and it is slow.
 	half func() float64
 }
 
-// worseShare returns the share by which a value is worse than a median of logarithms, negative if better: the
-// missing share of a rate, the additional share of a time.
+// worseShare returns the share by which a value is worse than a median of logarithms, negative if better: for a rate
+// the missing share, for a time the additional share.
 func (v *value) worseShare(median float64) float64 {
 	if v.more {
 		return -math.Expm1(v.log - median)
@@ -80,11 +80,10 @@ func groupBySiblings(values []value) map[siblingMetric][]int {
 	return by
 }
 
-// judgeAgainst compares a value with a norm. The norm excludes the value, or covers LeastSiblings or more.
-//
-// In robust spreads, the distance of a value from the median of n siblings has no heavier tail than Student's t
-// with 0.4 (n - 1) + 0.5 degrees of freedom: in 8 million simulated values of 8 to 256 normal siblings this holds
-// for tails from 1e-2 to 1e-5 (TestRobustTail).
+// judgeAgainst compares a value with a norm, which excludes the value or has LeastSiblings or more. In robust spreads,
+// the distance of a value from the median of n siblings has no heavier tail than Student's t with 0.4 (n - 1) + 0.5
+// degrees of freedom: in 8 million simulated values of 8 to 256 normal siblings this holds for tails from 1e-2 to 1e-5
+// (TestRobustTail).
 func (n *norm) judgeAgainst(v value) judged {
 	j := judged{value: v, siblings: n.n, median: n.c, p: 1}
 	if v.apart > unsteadyAt*n.apart {
@@ -109,10 +108,10 @@ func (j *judged) isDoubtful() bool {
 	return !j.off && j.siblings >= LeastSiblings && j.exceedsSlack() && (j.unsteady > 0 || !j.intervalExcludesMedian())
 }
 
-// judgeValues finds the values that are off, at a false discovery rate of falseRate; the result has the order of the
-// input. Such a value is worse than the median of its siblings by more than the slack and by more than its own
-// interval, and has LeastSiblings or more siblings. An unusual difference between a figure's two best rounds adds to
-// its uncertainty: a slow GPU slows all rounds equally, and a disturbance rarely does.
+// judgeValues judges values against their siblings, in the order of the input, at a false discovery rate of falseRate.
+// A value is off if it has LeastSiblings or more siblings, and is worse than their median by more than the slack and by
+// more than its own interval. An unusual difference between a figure's two best rounds adds to its uncertainty: a slow
+// GPU slows all rounds equally, a disturbance rarely does.
 func judgeValues(values []value) []judged {
 	out := make([]judged, len(values))
 	for _, group := range groupBySiblings(values) {
@@ -129,8 +128,8 @@ func judgeValues(values []value) []judged {
 	return out
 }
 
-// markOff marks the tested values that are off, by the Benjamini-Hochberg procedure: it finds the largest k whose
-// k-th smallest p is at most k/n of falseRate, and accepts the k smallest.
+// markOff marks the tested values that are off by the Benjamini-Hochberg procedure. It finds the largest k whose k-th
+// smallest p is at most k/n of falseRate; the k smallest are off if they also exceed slack and interval.
 func markOff(all []judged) {
 	var tested []int
 	for i := range all {
@@ -150,7 +149,7 @@ func markOff(all []judged) {
 	}
 }
 
-// medianWithout returns the median of the other values of a group: one of two siblings must not shift its own norm.
+// medianWithout returns the median of a group's other values: one of two siblings must not shift its own norm.
 func medianWithout(values []value, group []int, own int) float64 {
 	var others []float64
 	for _, i := range group {
@@ -161,17 +160,22 @@ func medianWithout(values []value, group []int, own int) float64 {
 	return stats.Median(others)
 }
 
+func medianOf[T any](all []T, of func(T) float64) float64 {
+	v := make([]float64, len(all))
+	for i, x := range all {
+		v[i] = of(x)
+	}
+	return stats.Median(v)
+}
+
 // robustSpread returns 1.4826 times the median absolute deviation, a robust standard deviation.
 func robustSpread(v []float64) float64 {
 	c := stats.Median(v)
-	far := make([]float64, len(v))
-	for i, x := range v {
-		far[i] = math.Abs(x - c)
-	}
-	return 1.4826 * stats.Median(far)
+	return 1.4826 * medianOf(v, func(x float64) float64 { return math.Abs(x - c) })
 }
 
-// nodeSpreads returns the robust standard deviations of logarithms within and between nodes; NaN with too few values.
+// nodeSpreads returns the robust standard deviations of logarithms, about each node's median and of the nodes' medians;
+// NaN with too few values.
 func nodeSpreads(nodes map[string][]float64) (within, between float64) {
 	var about, middles []float64
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

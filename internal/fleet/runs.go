@@ -26,7 +26,7 @@ type Metric struct {
 	Count  int            `json:"count"`  // ranks or GPUs with the metric
 	Median gpuprof.Number `json:"median"` // of the ranks' medians
 	// WithinNodes and BetweenNodes are robust standard deviations as shares of the median: of values about their node's
-	// median, and of the nodes' medians. They are null with fewer than 2 values on every node, or fewer than 2 nodes.
+	// median, and of the nodes' medians. Null if no node has 2 values, or with fewer than 2 nodes.
 	WithinNodes  gpuprof.Number `json:"within_nodes"`
 	BetweenNodes gpuprof.Number `json:"between_nodes"`
 	Slowest      []RankValue    `json:"slowest"` // at most 5, the worst first
@@ -109,7 +109,8 @@ func (r *Report) judgeRuns(job *Job, o Options) {
 	r.listOff(all, results)
 }
 
-// stageFloor is the least compared stage time, a share of the median step; shorter ones count as equal. 0: unknown.
+// stageFloor returns the smallest stage time to compare, a share of the median step: shorter ones count as equal. 0 if
+// unknown.
 func stageFloor(results []rankResult) float64 {
 	var steps []float64
 	for _, res := range results {
@@ -154,7 +155,7 @@ func (r *Report) readResults(job *Job) []rankResult {
 	return out
 }
 
-// hasTime reports whether a result's total has a positive median, or any metric if the result has no total.
+// hasTime reports whether a result's total has a positive median; without a total, whether any metric has.
 func hasTime(res *compare.Result) bool {
 	if total := res.Metric(res.Total); total != nil {
 		return metricMedian(total) > 0
@@ -171,12 +172,11 @@ func metricMedian(m *compare.MetricData) float64 {
 	return math.Exp(stats.Median(logs))
 }
 
-// leastSamples is the least number of samples for the interval of a single process.
+// leastSamples is the number of samples from which a single process has an interval.
 const leastSamples = 6
 
-// halfWidth returns the larger half of the 95 % interval of a metric's logarithm, from its samples; infinite with
-// too few samples. For devices that were measured in rounds it uses ratios to each round's median, in which a
-// disturbance of the whole round cancels.
+// halfWidth returns the larger half of the 95 % interval of a metric's logarithm; infinite with too few samples.
+// Devices that were measured in rounds use ratios to each round's median, in which a round's disturbance cancels.
 func (r *Report) halfWidth(m *compare.MetricData, results []rankResult) float64 {
 	runs := m.Runs
 	if r.Devices != nil {
@@ -241,7 +241,9 @@ func (r *Report) dropMismatched(results []rankResult, o Options) []rankResult {
 			return false
 		}
 		var fields, words []string
-		for _, f := range slices.Sorted(maps.Keys(mergeMaps(own, most))) {
+		either := maps.Clone(own)
+		maps.Copy(either, most)
+		for _, f := range slices.Sorted(maps.Keys(either)) {
 			if own[f] != most[f] {
 				fields = append(fields, "--allow-mismatch "+f)
 				words = append(words, fmt.Sprintf("%s is %s, on most ranks %s", f, orNone(own[f]), orNone(most[f])))
@@ -252,18 +254,12 @@ func (r *Report) dropMismatched(results []rankResult, o Options) []rankResult {
 	})
 }
 
-func mergeMaps(a, b map[string]string) map[string]string {
-	out := maps.Clone(a)
-	maps.Copy(out, b)
-	return out
-}
-
 func orNone(v string) string { return cmp.Or(v, "not known") }
 
-// identities are facts that differ between any two GPUs and therefore explain nothing.
+// identities names facts that differ between any two GPUs, and so explain nothing.
 var identities = []string{"uuid_hash", "pci_bus_hash"}
 
-// listOff lists the figures that are off, with the facts in which their ranks differ from the median rank.
+// listOff lists the figures that are off, with the facts in which a rank's machine differs from the median rank's.
 func (r *Report) listOff(all []judged, results []rankResult) {
 	typical := medianRank(all, results)
 	for _, j := range all {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// excess holds the times by which ranks exceed their siblings before each collective. Siblings run the same
-// collectives in the same order and, if several such ranks exist, the same kernels.
+// excess has the times by which ranks exceed their siblings before each collective. Siblings run the same collectives
+// in the same order and, if there are such ranks, the same kernels.
 type excess struct {
 	more   [][]int64 // by line: ns above the siblings' median before each call, and after the last
 	family []int     // by line: the index of its family
@@ -106,7 +106,8 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	return out
 }
 
-// meanExcess returns a line's excess over its siblings, ns per step: an upper limit of what fixing the rank gains.
+// meanExcess returns a line's excess over its siblings, ns per step: the upper limit of what a repair of the rank
+// gains.
 func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
@@ -115,7 +116,8 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns a line's own times at its siblings' speed: one factor shortens all ops before a call.
+// siblingTimes returns the own times, ns, of line i's operations at the speed of its siblings. The times of all
+// operations before a collective call are shortened by one factor.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))
@@ -133,7 +135,7 @@ func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	return out
 }
 
-// excessPerStep returns each line's excess over its siblings, by step and line, ns.
+// excessPerStep returns the excess over siblings, ns, by step and line.
 func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	at := map[int64]int{}
 	for i, s := range m.steps {
@@ -155,9 +157,9 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	return out
 }
 
-// isPersistent reports whether the lines are slow in most steps. share is the share of the steps in which one of them
-// has the largest excess over its siblings; it must reach steadyFrom. Each line's mean excess must exceed standsOut
-// times the usual excess. Lines that were replaced do not count.
+// isPersistent reports whether the lines are slow in most steps. share is the share of steps in which one of them has
+// the largest excess over its siblings (at least steadyFrom). Each line's mean excess must exceed standsOut times the
+// usual excess. Lines that were replaced before do not count.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)
@@ -188,11 +190,7 @@ func (s *search) slowTogether(c *candidate) bool {
 	}
 	typical, most := make([]float64, len(c.lines)), 0.0
 	for n, i := range c.lines {
-		var v []float64
-		for _, more := range s.perStep {
-			v = append(v, float64(more[i]))
-		}
-		typical[n] = stats.Median(v)
+		typical[n] = medianOf(s.perStep, func(more []int64) float64 { return float64(more[i]) })
 		most = max(most, typical[n])
 	}
 	count := 0
@@ -207,7 +205,7 @@ func (s *search) slowTogether(c *candidate) bool {
 	return count == len(c.lines)
 }
 
-// usualExcess returns the median excess, ns per step, of the lines that are neither replaced nor listed in but.
+// usualExcess returns the median excess, ns per step, of the lines that are not replaced and not in but.
 func (s *search) usualExcess(but []int) float64 {
 	var totals []float64
 	for i := range s.m.lines {
@@ -234,9 +232,5 @@ func (m *matchedJob) lineTimes() []float64 {
 
 // medianOwn returns the median of the family's own times, s per step.
 func medianOwn(owns []float64, family []int) float64 {
-	var v []float64
-	for _, i := range family {
-		v = append(v, owns[i])
-	}
-	return stats.Median(v)
+	return medianOf(family, func(i int) float64 { return owns[i] })
 }

@@ -10,27 +10,25 @@ import (
 )
 
 const (
-	// leastCost is the least cost of a straggler as a share of the step, as for a finding in a trace.
+	// leastCost is the smallest cost of a straggler as a share of the step, like that of a finding in a trace.
 	leastCost = 0.005
 	// replayError is the largest relative error of the replayed median step at which stragglers are reported.
 	replayError = 0.02
 	// mostStragglers limits the reported stragglers.
 	mostStragglers = 5
-	// mostOps limits the work of all replays of a job, in ops; this number takes about 2 s.
+	// mostOps limits the ops of all replays of a job; this number takes about 2 s.
 	mostOps = 40_000_000
-	// steadyFrom is the least share of the steps in which a straggler exceeds the other ranks. A smaller share
-	// means that the contents of the steps differ, and not that the rank is slow.
+	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below, the contents of
+	// the steps differ, and no rank is slow.
 	steadyFrom = 0.5
-	// standsOut is the least excess of each of several slow ranks, in multiples of the median excess.
+	// standsOut is the smallest excess of each slow rank, in multiples of the median excess.
 	standsOut = 3
-	// alikeFrom is the least excess, in its median step, of each of several ranks that are reported together. It is
-	// a share of the largest such excess, and of the rank's own mean excess: a rank with one late step is not slow
-	// in every step.
+	// alikeFrom is the smallest excess of each of several ranks in its median step, as a share of the largest such
+	// excess and of the rank's own mean excess: a rank with one late step is not slow in every step.
 	alikeFrom = 0.5
-	// wanderFrom is the least part of the step, as a share, that is reported in a note as lost to slow ranks if a
-	// different rank is slow in each step.
+	// wanderFrom is the share of the step, lost to a different slow rank in each step, from which there is a note.
 	wanderFrom = 0.05
-	// imbalanceFrom is the relative difference in work between families of ranks from which a note reports it.
+	// imbalanceFrom is the relative difference in work between families of ranks from which there is a note.
 	imbalanceFrom = 0.05
 )
 
@@ -54,10 +52,10 @@ type Waiting struct {
 	// Unclaimed is the reason why no straggler is reported, such as an inexact replay; "" without a reason.
 	Unclaimed  string      `json:"unclaimed,omitempty"`
 	Stragglers []Straggler `json:"stragglers"` // the costliest first
-	// EvenS is the reduction of the step if every rank took its siblings' median time before every collective.
+	// EvenS is how much shorter the step would be if every rank took its siblings' median time before every collective.
 	EvenS gpuprof.Number `json:"even_s"`
 	Rows  []RankWait     `json:"rows"` // by rank; with many ranks only the ones that wait least
-	// Tried is the number of ranks whose speed-up a replay tested.
+	// Tried is the number of ranks that a replay made as fast as their siblings.
 	Tried int `json:"tried"`
 }
 
@@ -65,14 +63,15 @@ type Waiting struct {
 type Straggler struct {
 	Ranks []int  `json:"ranks"`
 	Node  string `json:"node,omitempty"`
-	// CostS is the largest possible reduction of the step. GainS is the reduction in a replay in which the rank is as
-	// fast as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are per step.
+	// CostS is the largest possible reduction of the step. GainS is the reduction in a replay where the rank is as fast
+	// as its siblings. MoreS is the rank's excess over its siblings before all collectives. All are per step.
 	CostS  gpuprof.Number `json:"cost_s"`
 	GainS  gpuprof.Number `json:"gain_s"`
 	MoreS  gpuprof.Number `json:"more_s"`
 	Share  gpuprof.Number `json:"share"`   // CostS as a share of the step
 	LastIn gpuprof.Number `json:"last_in"` // share of the steps in which it exceeds the other ranks
-	// Collective is the one at which the other ranks wait longest, and WaitS their median wait there, per step.
+	// Collective is the collective at which the other ranks wait longest, and WaitS their median wait there, s per
+	// step.
 	Collective string         `json:"collective"`
 	WaitS      gpuprof.Number `json:"wait_s"`
 	Cause      string         `json:"cause"`
@@ -90,7 +89,7 @@ type RankWait struct {
 	MoreS gpuprof.Number `json:"more_s"` // excess over its siblings
 }
 
-// mostRows limits the ranks in the document, unless Options.Top asks for more.
+// mostRows limits the ranks in the document, if Options.Top does not.
 const mostRows = 64
 
 func (r *Report) findStragglers(lines []*timeline) {
@@ -120,7 +119,7 @@ func (r *Report) findStragglers(lines []*timeline) {
 	}
 }
 
-// replayRecording replays the recorded times. It returns nil and sets w.Unclaimed if the recordings do not belong
+// replayRecording replays the recorded times; nil, with the reason in w.Unclaimed, if the recordings do not belong
 // together or the replay differs from them.
 func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	switch jobs := m.jobIDs(); {
@@ -156,7 +155,7 @@ func (m *matchedJob) opCount() int {
 	return n
 }
 
-// addRows adds the times of at most the given number of ranks: the ones that wait least.
+// addRows adds a row per rank, at most most rows: those that wait least.
 func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
@@ -171,7 +170,7 @@ func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	}
 }
 
-// search finds stragglers: it replays the job with ranks at their siblings' speed, the costliest first. Found ranks
+// search finds stragglers: it replays the job with ranks as fast as their siblings, the costliest first. Found ranks
 // stay replaced, so that no time counts twice.
 type search struct {
 	m    *matchedJob
@@ -232,8 +231,8 @@ func (s *search) listCandidates() []candidate {
 	return out
 }
 
-// combineSlowest returns the two slowest ranks, the three slowest, and so on, as candidates: replacing only one of
-// several equally slow ranks gains nothing.
+// combineSlowest returns the two slowest ranks, the three slowest and so on as candidates: to replace one of several
+// equally slow ranks gains nothing.
 func (s *search) combineSlowest(single []candidate) []candidate {
 	single = slices.DeleteFunc(slices.Clone(single), func(c candidate) bool { return len(c.lines) > 1 })
 	slices.SortFunc(single, func(a, b candidate) int {
@@ -250,7 +249,7 @@ func (s *search) combineSlowest(single []candidate) []candidate {
 	return out
 }
 
-// replayReplaced returns the step, ns, if further lines are replaced too.
+// replayReplaced returns the mean step, ns, with further lines replaced.
 func (s *search) replayReplaced(lines []int) float64 {
 	s.cut--
 	own := slices.Clone(s.set)
@@ -287,8 +286,8 @@ func (s *search) findAll(w *Waiting) {
 	w.Tried = len(s.tried)
 }
 
-// bestCandidate returns the candidate that shortens the step most. A combination of ranks must gain clearly more than
-// a single rank.
+// bestCandidate returns the candidate that shortens the step most. Several ranks must gain clearly more than a single
+// one.
 func (s *search) bestCandidate() (best candidate, gain float64) {
 	const more = 1.2
 	for _, c := range s.listCandidates() {
@@ -335,7 +334,7 @@ func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Stragg
 	return out
 }
 
-// longestWait returns the collective where others wait longest for these lines, and their median wait, s per step.
+// longestWait returns the collective at which others wait longest for these lines, and their median wait, s per step.
 func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string
@@ -374,7 +373,8 @@ func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	return best.text, gpuprof.Number(float64(best.total) * 1e-9 / float64(best.ranks-1) / float64(max(len(m.steps), 1)))
 }
 
-// noteImbalance reports families whose ranks all work longer than another's: the work is uneven, and no rank slow.
+// noteImbalance adds a note if all ranks of a family work longer than another family's: the work is uneven, and no rank
+// is slow.
 func (r *Report) noteImbalance(s *search) {
 	families := s.m.siblingFamilies()
 	if len(families) < 2 {

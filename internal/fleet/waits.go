@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// clearlyLate is the least delay of the last rank after the second last, as a share of the collective's longest
-// duration, at which the last rank counts as late.
+// clearlyLate is the delay from which the last rank counts as late: its distance from the second last, as a share of
+// the collective's longest duration.
 const clearlyLate = 0.05
 
-// Waits splits the collectives of recorded ranks into waiting and transfer. All ranks leave an all-reduce and similar
-// collectives together, so the shortest duration is the transfer, and the rest of each rank's duration is its wait,
-// independent of the clocks. The root of a broadcast leaves earlier, so there each rank waits until the last one has
-// arrived, by clocks aligned at the other collectives. It returns nil if no collective matches between ranks.
+// Waits splits the collectives of recorded ranks into waiting and transfer; nil if no collective matches between ranks.
+// All ranks leave an all-reduce and the like together, so the shortest duration is the transfer and the remainder is
+// waiting, independent of clocks. The root of a broadcast leaves earlier: there each rank waits until the last one has
+// arrived, by clocks aligned at the other collectives.
 func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	lines := make([]*timeline, len(ranks))
 	for i := range ranks {
@@ -65,7 +65,7 @@ func (w *waitSplitter) isBroadcast(t *collective) bool {
 	return w.m.lines[t.parts[0].line].kindOf(w.m.callOf(t.parts[0])) == string(analyze.BroadcastCalls)
 }
 
-// alignClocks computes the clock offsets from collectives that all ranks leave together, by the median.
+// alignClocks computes the offsets of the ranks' clocks from collectives that all ranks leave together, by the median.
 func (w *waitSplitter) alignClocks() {
 	w.clocks, w.same = make([]int64, len(w.ranks)), make([]int, len(w.ranks))
 	for i := range w.same {

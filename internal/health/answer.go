@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -44,13 +45,10 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// gpus returns the number of GPUs for a sentence. It is unknown on a machine that was only asked for its fault
-// reports.
+// gpus counts the GPUs for a sentence, without a number if only the machine as a whole was asked for faults.
 func (r *Report) gpus() string {
-	for i := range r.Devices {
-		if r.Devices[i].Device == AllGPUs {
-			return allGPUs
-		}
+	if slices.ContainsFunc(r.Devices, func(c Card) bool { return c.Device == AllGPUs }) {
+		return allGPUs
 	}
 	return gpuprof.Plural(len(r.Devices), "GPU")
 }
@@ -58,7 +56,7 @@ func (r *Report) gpus() string {
 // allGPUs names GPUs of an unknown number.
 const allGPUs = "GPUs"
 
-// worst returns the largest deviation. A fault that a device reports ranks before any figure.
+// worst returns the largest deviation; a fault that a device reports is larger than any figure.
 func (r *Report) worst() *Off {
 	top := &r.Off[0]
 	for i := range r.Off[1:] {
@@ -77,7 +75,7 @@ func (o *Off) severity() float64 {
 	return float64(o.Worse)
 }
 
-// offSentence returns a sentence such as "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20
+// offSentence describes the worst figure: "gpu1: copy is 1.20 TB/s, 45 % worse than the median of its siblings, 2.20
 // TB/s; memory errors: …".
 func (r *Report) offSentence(o *Off) string {
 	text := r.Identity(o.Device) + ": "
@@ -114,7 +112,7 @@ func (o *Off) Expectation() string {
 	return "expected"
 }
 
-// bar compares the figure with its expected value, as their ratio; nil if there is no such ratio.
+// bar draws the figure relative to its expected value; nil without an expected value.
 func (o *Off) bar() *gpuprof.Bar {
 	return gpuprof.RatioBar(o.Metric+", "+o.Device+" / expected", float64(o.Value)/float64(o.Expected), 0, 0)
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -29,8 +30,8 @@ type rule struct {
 	slack  float64 // share by which it may be worse than the siblings' median
 }
 
-// The slack of rates is 5 %. Copies of pageable memory and launches depend on the CPU that serves the device, and vary
-// between healthy devices, so their slack is wider. A faulty link or driver still shows: in the pinned copies, or by a
+// Rates have a slack of 5 %. Copies of pageable memory and launches depend on the CPU that serves the device, and
+// differ between healthy devices: their slack is wider. A faulty link or driver still shows, in pinned copies or by a
 // large factor.
 const (
 	rateSlack     = 0.05
@@ -59,18 +60,19 @@ var rules = map[string]rule{
 	"event_pair":      {"s", -1, latencySlack},
 	"sustained":       {"flop/s", +1, rateSlack},
 	"sm_clock":        {"Hz", +1, rateSlack},
-	// Lower power at the same speed is chance, and a high temperature alone is no fault. Both explain other deviations.
+	// Power and temperature are not judged, but explain other deviations: lower power at the same speed is chance, and
+	// a high temperature alone is no fault.
 	"power":       {"W", 0, 0},
 	"temperature": {"C", 0, 0},
 }
 
 // Names lists every metric in display order.
-func Names() []string { return append([]string(nil), order...) }
+func Names() []string { return slices.Clone(order) }
 
 // Unit returns a metric's unit; empty for an unknown name.
 func Unit(name string) string { return rules[name].unit }
 
-// Condition describes a device apart from its speed. Zero means unknown; for pointers, nil does.
+// Condition describes a device apart from its speed. 0 and nil are unknown.
 type Condition struct {
 	LinkWidth    int     `json:"link_width,omitempty"` // lanes, under load
 	LinkWidthMax int     `json:"link_width_max,omitempty"`
@@ -83,13 +85,13 @@ type Condition struct {
 	MIG          bool    `json:"mig,omitempty"`
 	// Foreign is the number of processes of other programs on the device; nil if unknown.
 	Foreign *int `json:"foreign_processes,omitempty"`
-	// MemoryFault describes a memory fault that the driver reports: uncorrected errors, or rows that wait to be replaced.
+	// MemoryFault describes a memory fault from the driver: uncorrected errors, or rows that wait to be replaced.
 	MemoryFault string `json:"memory_fault,omitempty"`
-	// ThrottledS is the increase of the throttle counters, s, by reason; nil if unknown.
+	// ThrottledS is the throttled time during the measurement, s, by reason; nil if unknown.
 	ThrottledS map[string]float64 `json:"throttled_s,omitempty"`
 }
 
-// Card holds the measurements and fault reports of one device (a GPU); "card" means this record, not the hardware.
+// Card has the measurements and fault reports of one GPU.
 type Card struct {
 	Device    string            `json:"device"` // name for the command line
 	Name      string            `json:"name"`
@@ -102,11 +104,11 @@ type Card struct {
 	Metrics   []Metric          `json:"metrics"`
 	// Error is the reason why the measurement ended early; empty if it completed.
 	Error string `json:"error,omitempty"`
-	// Err is the error behind Error; its kind decides the exit code.
+	// Err is the error with the text Error; its kind decides the exit code.
 	Err error `json:"-"`
 }
 
-// AllGPUs is the device name if no device could be found or queried.
+// AllGPUs is the device name if no GPU could be found or queried.
 const AllGPUs = "GPUs"
 
 // Metric returns the figure of that name; ok is false if it has no usable value.

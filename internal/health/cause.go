@@ -9,14 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the throttling, s, that explains a slow product: any GPU throttles briefly at a load's start.
+// enoughThrottleS is the throttled time, s, from which it explains a slow product: any GPU throttles briefly when a
+// load starts.
 const enoughThrottleS = 0.1
 
-// remedy pairs an observed cause with its fix. It is empty if the cause was not observed.
+// remedy is an observed cause with its fix; empty if the cause was not observed.
 type remedy struct{ cause, fix string }
 
-// explain returns why a figure deviates: a cause observed on the device (evidence), or else the usual cause. peers are
-// the devices compared with; none for a range. A condition that the peers share is no cause.
+// explain returns why a figure deviates: a cause observed on the device (evidence), else the usual cause. peers are the
+// devices of the comparison, none for a range; a condition that they share is no cause.
 func explain(c *Card, metric string, peers []Condition) (cause string, evidence bool, fix string) {
 	isLink := strings.HasPrefix(metric, "h2d_") || strings.HasPrefix(metric, "d2h_")
 	isLaunch := strings.HasPrefix(metric, "launch") || metric == "event_pair"
@@ -43,7 +44,7 @@ func explain(c *Card, metric string, peers []Condition) (cause string, evidence 
 	return cause, false, fix
 }
 
-// differs reports whether a peer is better, or whether there is no peer.
+// differs reports whether some peer is better, or there is no peer.
 func differs(peers []Condition, better func(p Condition) bool) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, better)
 }
@@ -137,7 +138,7 @@ func usualCause(metric string, isLink bool) (cause, fix string) {
 		"look at nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE during the load"
 }
 
-// throttledFor returns the longest throttling time, s, among the reasons whose name contains kind.
+// throttledFor returns the longest throttled time, s, of the reasons whose name contains kind.
 func (d Condition) throttledFor(kind string) float64 {
 	s := 0.0
 	for reason, v := range d.ThrottledS {
@@ -148,7 +149,7 @@ func (d Condition) throttledFor(kind string) float64 {
 	return s
 }
 
-// readingText returns a figure as text, such as ", at 83 C"; "" if the figure is unknown.
+// readingText formats a figure, such as ", at 83 C"; "" if unknown.
 func (c *Card) readingText(metric string) string {
 	m, ok := c.Metric(metric)
 	if !ok {
@@ -157,7 +158,7 @@ func (c *Card) readingText(metric string) string {
 	return fmt.Sprintf(", at %.3g %s", float64(m.Value), m.Unit)
 }
 
-// conditionNotes returns conditions that explain figures without being faults, since all siblings may share them.
+// conditionNotes returns conditions that explain figures and are no fault, since all siblings may share them.
 func conditionNotes(c *Card) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, c.Device+": "+fmt.Sprintf(format, args...)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Score is a judged figure of a device in the form in which a fleet compares it.
+// Score is a judged figure of a device, in the form in which a fleet compares figures.
 type Score struct {
 	Metric string
 	Log    float64 // natural logarithm, larger is better
@@ -18,7 +18,7 @@ type Score struct {
 }
 
 // Best merges two measurements of the same devices in the same order. It returns further with the two best values of
-// each judged figure, and with before's error if further has none.
+// each judged figure, and with the error of before if further has none.
 func Best(before, further []Card) []Card {
 	for i := range further {
 		if i >= len(before) || before[i].Device != further[i].Device {
@@ -64,13 +64,13 @@ func Scores(c *Card) []Score {
 	return out
 }
 
-// Explain returns why a device's figure is worse than a typical sibling's. A condition that both share is no cause.
-// evidence is false if the cause was not observed.
+// Explain returns why a device's figure is worse than a typical sibling's. A condition of both is no cause. evidence is
+// false if the cause was not observed.
 func Explain(c *Card, metric string, typical *Card) (cause string, evidence bool, fix string) {
 	return explain(c, metric, []Condition{typical.Condition})
 }
 
-// Siblings returns a key that comparable devices share: name, driver, power limit and MIG state.
+// Siblings returns a key that is equal for comparable devices: name, driver, power limit and MIG state.
 func (c *Card) Siblings() string {
 	return strings.Join([]string{c.Name, c.Facts["driver"], fmt.Sprint(c.Condition.PowerLimitW), fmt.Sprint(c.Condition.MIG)}, "\x00")
 }

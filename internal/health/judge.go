@@ -44,7 +44,7 @@ type Off struct {
 	Expected gpuprof.Number `json:"expected"` // siblings' median, or the violated end of the range
 	Worse    gpuprof.Number `json:"worse_by"` // deviation as a fraction of Expected
 	Against  string         `json:"against"`  // the reference: siblings, range, itself or reference
-	// Cause explains the deviation: by an observation on the device (Evidence), or else by the usual cause.
+	// Cause is observed on the device if Evidence is set, else the usual cause.
 	Cause    string `json:"cause"`
 	Evidence bool   `json:"evidence"`
 	Fix      string `json:"fix"`
@@ -60,7 +60,8 @@ type Report struct {
 	Reason   string    `json:"reason"` // one sentence
 	Devices  []Card    `json:"devices"`
 	Off      []Off     `json:"off"`
-	// Links are the measured connections between GPUs, AllReduce a sum over all; not judged, absent with one GPU.
+	// Links are the measured connections between GPUs, AllReduce a sum over all of them. They are not judged, and
+	// absent with one GPU.
 	Links     []Link     `json:"links,omitempty"`
 	AllReduce *AllReduce `json:"all_reduce,omitempty"`
 	// Notes inform without reporting a fault.
@@ -79,9 +80,9 @@ type Beside struct {
 	Off      bool
 }
 
-// Judge compares each device with the cards of the same name and with the ranges, which may be nil. A figure in found
-// is compared with other machines instead; found may be nil. Judge returns ErrDevice for a simulated device, whose
-// times mean nothing. by is the tool that writes the report.
+// Judge compares each device with the cards of the same name and with ranges (may be nil). A figure in found (may be
+// nil) is compared with other machines instead. The error is ErrDevice for a simulated device, whose times mean
+// nothing. by is the tool that writes the report.
 func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
@@ -125,7 +126,8 @@ func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Too
 	return r, nil
 }
 
-// JudgeAccounts judges by the fault reports of devices and system, without measurement. by is the writing tool.
+// JudgeAccounts judges fault reports of devices and system, without measurements. by is the tool that writes the
+// report.
 func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	compared := make([]bool, len(cards))
@@ -152,7 +154,7 @@ func (r *Report) Faulty() bool {
 	return slices.ContainsFunc(r.Off, func(o Off) bool { return o.Against == "itself" })
 }
 
-// siblingMedian returns a metric's median over the other devices of the same name, and their conditions.
+// siblingMedian returns a metric's median over other devices of the same name, and their conditions.
 func siblingMedian(cards []Card, i int, metric string) (median float64, peers []Condition) {
 	var v []float64
 	for j := range cards {
@@ -175,13 +177,13 @@ func siblingMedian(cards []Card, i int, metric string) (median float64, peers []
 	return v[k], peers
 }
 
-// worseShare returns the fraction of expected by which v is worse; negative if v is better.
+// worseShare returns the share of expected by which v is worse; negative if better.
 func (r rule) worseShare(v, expected float64) float64 {
 	return float64(r.better) * (expected - v) / expected
 }
 
-// checkRange compares a figure with the shipped range and reports whether there is one. already reports that the
-// siblings have shown the deviation.
+// checkRange compares a figure with the shipped range and reports whether there is one. already reports that the figure
+// is off against its siblings, and then is not listed twice.
 func (r *Report) checkRange(c *Card, m Metric, known DeviceRanges, already bool) bool {
 	span, ok := known.Metrics[m.Name]
 	if !ok {
@@ -208,8 +210,8 @@ func newOff(c *Card, m Metric, expected float64, against string, peers []Conditi
 	return o
 }
 
-// reportedFaults lists the faults that the device itself reports, without a low link generation: the link enters and
-// leaves power saving, so a low reading may explain a slow copy but proves no fault.
+// reportedFaults lists the faults that a device reports itself. A low link generation is none: links enter and leave
+// power saving, so it may explain a slow copy but proves no fault.
 func reportedFaults(c *Card) []Off {
 	var out []Off
 	d := c.Condition

@@ -20,7 +20,7 @@ type Event struct {
 
 // Log holds the GPU messages of a kernel log.
 type Log struct {
-	Events []Event           // each once, by first occurrence, without those that a reset cleared
+	Events []Event           // each once, in order, without those that a reset cleared
 	UUIDs  map[string]string // UUIDs by PCI address, if the driver logged them
 	// Cut marks a log that lost its first messages since boot.
 	Cut bool
@@ -57,8 +57,8 @@ var (
 	severity    = lazyregexp.New(`(?i)\b(non[-_ ]?)?fatal\b`)
 )
 
-// ReadLog parses a kernel log. A GPU's events are cleared by its reset, by the driver's message that no recovery
-// action is needed, and by a boot. Reloading the driver does not reset the GPU and clears nothing.
+// ReadLog parses a kernel log. A GPU's events are cleared by its reset, by a boot, and by the driver's message that it
+// needs no recovery action. Reloading the driver does not reset the GPU, and clears nothing.
 func ReadLog(text string) Log {
 	l := Log{UUIDs: map[string]string{}, Cut: laterRecord.MatchString(text)}
 	offBus := "" // GPU address in a message that spans lines
@@ -106,8 +106,8 @@ func (l *Log) parseLine(line string) {
 
 const goneWithoutXID = "GPU has fallen off the bus, no XID"
 
-// addOffBus adds the event that a GPU has fallen off the bus, from a message without an XID. After XID 79 the driver
-// writes the message too; then the XID stays the only event.
+// addOffBus adds the event that a GPU has fallen off the bus, from a message without an XID. The driver writes that
+// message after XID 79 too; then the XID stays the only event.
 func (l *Log) addOffBus(pci string) {
 	isXID := func(e Event) bool {
 		return e.PCI == pciName(pci) && strings.Contains(e.Text, fmt.Sprintf("XID %d,", offBusXID))
@@ -151,7 +151,7 @@ func (l *Log) addXID(pci, number, message string) {
 	}
 }
 
-// setRecovery adds the event of a new recovery action, in place of earlier ones.
+// setRecovery replaces a GPU's recovery action by a new one.
 func (l *Log) setRecovery(pci, message string) {
 	m := recoveryLine.FindStringSubmatch(message)
 	if m == nil {
@@ -186,15 +186,15 @@ func (l *Log) add(e Event) {
 	}
 }
 
-// clearEvents removes the events of a GPU: all, or only its recovery action. Events without an address go too: a GPU
-// that still needs a reset logs that again at its next use.
+// clearEvents removes the events of a GPU: all, or only its recovery action. With all, events without an address are
+// removed too: a GPU that still needs a reset logs them again at its next use.
 func (l *Log) clearEvents(pci string, all bool) {
 	l.Events = slices.DeleteFunc(l.Events, func(e Event) bool {
 		return all && (e.PCI == pci || e.PCI == "") || e.PCI == pci && strings.Contains(e.Text, "XID 154")
 	})
 }
 
-// pciName normalises a PCI address from logs or NVML: domain of at least four digits, lower case, no function.
+// pciName normalises a PCI address from logs or NVML to a domain of at least four digits, lower case and no function:
 // "00000000:CA:00.0" becomes "0000:ca:00".
 func pciName(address string) string {
 	address, _, _ = strings.Cut(strings.ToLower(address), ".")
@@ -215,7 +215,8 @@ func PCIAddress(address string) string {
 }
 
 // AskLog assigns the events of a log to the devices. A fault of an unlisted device adds a card named by its address. A
-// message without an address belongs to the only device, or else to AllGPUs. why is the reason if there is no log.
+// message without an address counts for the only device, or for AllGPUs if there are several. why is the reason if
+// there is no log.
 func AskLog(cards []Card, l Log, why string) []Card {
 	seen := map[string]bool{}
 	for i := range cards {
@@ -252,7 +253,7 @@ func AskLog(cards []Card, l Log, why string) []Card {
 	return cards
 }
 
-// buildAnswer returns the log's answer about one GPU, whose events the function belongs accepts.
+// buildAnswer returns the log's answer about the events that belongs accepts.
 func (l *Log) buildAnswer(belongs func(Event) bool) Source {
 	s := Source{Name: SourceLog, Answer: NoFault}
 	var faults []string

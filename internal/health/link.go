@@ -6,11 +6,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Link is the connection from one GPU's memory to another's. Both are named as in Report.Devices.
+// Link is the connection from one GPU's memory to another's, both named as in Report.Devices.
 type Link struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Direct marks a copy over NVLink or PCIe. Otherwise the driver copies through host memory.
+	// Direct reports a copy over NVLink or PCIe; otherwise the driver copies through host memory.
 	Direct    bool           `json:"direct"`
 	BytesPerS gpuprof.Number `json:"bytes_per_s"` // null if not measured
 	Why       string         `json:"why,omitempty"`
@@ -26,7 +26,7 @@ type AllReduce struct {
 	Why     string         `json:"why,omitempty"`   // why the speed was not measured
 }
 
-// Links measures every ordered pair of devices. A pair that fails has an error, and the others are still measured.
+// Links measures every ordered pair of devices. A failed pair has an error and does not stop the others.
 func Links(names []string, measure func(from, to int) (direct bool, bytesPerS float64, err error)) []Link {
 	var out []Link
 	for i, from := range names {

@@ -55,18 +55,12 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	return &r, nil
 }
 
-// judgedMetrics lists the metrics that are compared with a range.
+// judgedMetrics lists the metrics that are judged.
 func judgedMetrics() []string {
-	var out []string
-	for _, m := range order {
-		if rules[m].better != 0 {
-			out = append(out, m)
-		}
-	}
-	return out
+	return slices.DeleteFunc(Names(), func(m string) bool { return rules[m].better == 0 })
 }
 
-// lookUp returns a device's ranges by its exact name: GPUs with the same chip differ by form factor.
+// lookUp returns a device's ranges by its exact name, since GPUs with the same chip differ by form factor.
 func (r *Ranges) lookUp(name string) (DeviceRanges, bool) {
 	if r == nil {
 		return DeviceRanges{}, false

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer is a source's report about the faults of a GPU.
+// Answer is what a source reports about the faults of a GPU.
 type Answer string
 
 // Values of Answer. Unanswered is no evidence that the GPU works.
@@ -32,14 +32,14 @@ const (
 type Source struct {
 	Name   string `json:"name"`
 	Answer Answer `json:"answer"`
-	// Decides marks a source whose "no fault" alone shows that the GPU was checked.
+	// Decides marks a source whose "no fault" is enough to call the GPU checked.
 	Decides bool     `json:"decides,omitempty"`
 	Text    string   `json:"text,omitempty"` // the fault, or the reason for no answer
 	Fix     string   `json:"fix,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // information that is no fault
 }
 
-// faultMetrics maps a source to the metric of its entry in Off.
+// faultMetrics maps a source to the metric of its faults in Report.Off.
 var faultMetrics = map[string]string{SourceNVML: "lost", SourceECC: "memory_errors", SourceRepair: "memory_errors",
 	SourceRecovery: "recovery_action", SourceLog: "xid"}
 
@@ -58,7 +58,7 @@ func (c *Card) Checked() bool {
 	return c.Faulty() || slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Decides && s.Answer == NoFault })
 }
 
-// Silent lists the sources that gave no answer, with the reasons.
+// Silent lists the sources without an answer, with the reasons.
 func (c *Card) Silent() string {
 	if len(c.Sources) == 0 {
 		return "no source of faults was asked"
@@ -72,8 +72,8 @@ func (c *Card) Silent() string {
 	return strings.Join(out, ", ")
 }
 
-// Identity names the device. A device that was not measured may not be known by its name, so all known addresses are
-// added: "gpu1 (PCI 0000:ca:00.0, GPU-…)".
+// Identity names the device. A device without measurements may be unknown by its name, so the known addresses follow:
+// "gpu1 (PCI 0000:ca:00.0, GPU-…)".
 func (c *Card) Identity() string {
 	switch {
 	case len(c.Metrics) > 0:
@@ -94,7 +94,7 @@ func (c *Card) Identity() string {
 	return c.Device + " (" + strings.Join(known, ", ") + ")"
 }
 
-// Faults returns the entries of Off for the sources' faults, one per metric.
+// Faults returns the sources' faults as entries of Report.Off, one per metric.
 func (c *Card) Faults() []Off {
 	var out []Off
 	for _, s := range c.Sources {
@@ -113,7 +113,7 @@ func (c *Card) Faults() []Off {
 	return out
 }
 
-// deviceTexts collects texts about devices and merges equal texts.
+// deviceTexts collects texts about devices, and lists the devices of equal texts together.
 type deviceTexts struct {
 	texts   []string // in order of first occurrence
 	devices map[string][]string
@@ -137,7 +137,7 @@ func (s *deviceTexts) formatLines() []string {
 	return out
 }
 
-// sourceNotes returns the sources' notes, and the sources that gave no answer.
+// sourceNotes returns the sources' notes, and which sources gave no answer.
 func sourceNotes(cards []Card) []string {
 	var notes deviceTexts
 	for i := range cards {
@@ -165,8 +165,8 @@ const (
 	FixRestart = "drain the node and restart it; if the fault returns, replace the GPU"
 )
 
-// actions maps the numbers of recovery actions: nvmlDeviceGpuRecoveryAction_t in nvml.h and
-// NV2080_CTRL_GPU_RECOVERY_ACTION in the driver, which XID 154 logs.
+// actions maps the numbers of recovery actions, which XID 154 logs: nvmlDeviceGpuRecoveryAction_t in nvml.h,
+// NV2080_CTRL_GPU_RECOVERY_ACTION in the driver.
 var actions = map[int]action{
 	1: {means: "reset the GPU", fix: FixReset},
 	2: {means: "restart the node", fix: FixRestart},
@@ -188,7 +188,7 @@ func actionOf(number int) action {
 		fix: "look at nvidia-smi -q (GPU Recovery Action), and at the manual of the driver"}
 }
 
-// RecoverySource returns the source for the recovery action that the driver reports; number 0 means none.
+// RecoverySource returns the source with the driver's recovery action; number 0 means none.
 func RecoverySource(number int, decides bool) Source {
 	s := Source{Name: SourceRecovery, Answer: NoFault, Decides: decides}
 	switch a := actionOf(number); {

@@ -24,19 +24,19 @@ var fixes = map[level]string{
 	replace: "drain the node, and check the GPU's power cables and seat; if the fault returns, replace the GPU",
 }
 
-// NVLink errors of Blackwell and later GPUs state their severity in the message.
+// NVLink errors of Blackwell and later GPUs, whose messages state the severity.
 const (
 	firstNVLink5 = 144
 	lastNVLink5  = 150
-	// recoveryXID announces a new recovery action of the driver.
+	// recoveryXID reports a new recovery action of the driver.
 	recoveryXID = 154
 	offBusXID   = 79
 )
 
 // xids lists the error codes that concern the GPU, with the resolution of NVIDIA's catalogue
-// (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October 2025). The catalogue ends at 161:
-// later resolutions follow the names in nverror.h of driver 595. Codes not listed concern programs, or are unused. For
-// 144 to 150 and 154 the message decides too.
+// (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October 2025). The catalogue ends at 161;
+// later resolutions follow the names in nverror.h of driver 595. Other codes concern programs or are unused. For 144 to
+// 150 and 154 the message decides too.
 var xids = map[int]xid{
 	46:  {"the GPU stopped processing", reset},
 	48:  {"double bit memory error", reset},

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// findAlarms returns the changes of a run that should fail a build. Testing after every session multiplies false
-// alarms, so this test is stricter than the report's, and the run without its latest session must give the same
-// change. Each earlier level is compared with the present level, so that small steps add up.
+// findAlarms returns the changes of a run that should fail a build. A test after every session multiplies false alarms,
+// so this test is stricter than the report's, and must find the same change without the latest session. Each earlier
+// level is compared with the present level, so that small steps add up.
 func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Alarm) {
 	steps := t.confirmedSteps(m, class, r.y, o)
 	bounds := levelBounds(r, steps)
@@ -33,7 +33,7 @@ func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Ala
 	return out
 }
 
-// confirmedSteps returns the changes that the stricter test finds in a run both with and without its latest session.
+// confirmedSteps returns the changes that the stricter test finds both with and without the latest session.
 func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) []stats.Step {
 	steps := t.findSteps(m, class, y, o, alarmAlpha, alarmDraws)
 	if m.Exact {
@@ -51,7 +51,7 @@ func isNear(a, b int) bool { return max(a-b, b-a) <= sameChange }
 // mostAwaited limits the future sessions that awaitedSessions simulates.
 const mostAwaited = 15
 
-// findSeen returns the changes that exceed the threshold, but that the stricter test does not find yet.
+// findSeen returns the changes above the threshold that the stricter test does not find yet.
 func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o Options) (out []Seen) {
 	if m.Exact {
 		return nil
@@ -72,7 +72,8 @@ func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o O
 	return out
 }
 
-// awaitedSessions returns how many sessions like those since the change would raise the alarm; 0: over mostAwaited.
+// awaitedSessions returns how many more sessions, equal to those since the change, would raise the alarm; 0 if more
+// than mostAwaited.
 func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o Options) int {
 	level := y[at:]
 	longer := slices.Clone(y)
@@ -85,7 +86,7 @@ func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o 
 	return 0
 }
 
-// exceedsThreshold reports whether the present level is worse than an old level by the threshold or more.
+// exceedsThreshold reports whether the present level is worse than old by at least the threshold.
 func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	if m.undirected {
 		return false
@@ -102,7 +103,7 @@ func (m *Metric) exceedsThreshold(old, now, threshold float64) bool {
 	return now > old && now >= old*(1+threshold)
 }
 
-// firstAfter returns the index of the first session after a commit; 0 if it is empty or older than all sessions.
+// firstAfter returns the index of the first session after a commit; 0 if commit is empty or before all sessions.
 func (t *Trend) firstAfter(commit string, order Order) int {
 	rank, ranked := order[Commit{ID: commit}.Short()]
 	for i := len(t.Sessions) - 1; i >= 0 && commit != ""; i-- {

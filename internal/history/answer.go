@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -19,7 +18,7 @@ func (c *Change) Tone() gpuprof.Tone {
 	return gpuprof.ToneGood
 }
 
-// Answer states an alarm, else that nothing can be judged yet, else an uncertain change, else the number of judged
+// Answer states an alarm; without one that nothing is judged yet, or an uncertain change, or the number of judged
 // sessions.
 func (r *Report) Answer() gpuprof.Answer {
 	names, reasons := r.Unjudged()
@@ -54,18 +53,11 @@ func (r *Report) Answer() gpuprof.Answer {
 	return r.shownAnswer(unjudged)
 }
 
-// alarmAnswer states the largest alarm, preferring alarms of the whole step.
+// alarmAnswer states the largest alarm; alarms of the whole step come first.
 func alarmAnswer(alarms []Raised) gpuprof.Answer {
 	top := &alarms[0]
 	for i := range alarms {
-		a := &alarms[i]
-		if a.Metric.Total != top.Metric.Total {
-			if a.Metric.Total {
-				top = a
-			}
-			continue
-		}
-		if changeSize(a.Alarm.Ratio) > changeSize(top.Alarm.Ratio) {
+		if a := &alarms[i]; a.Metric.outranks(a.Alarm.Ratio, top.Metric, top.Alarm.Ratio) {
 			top = a
 		}
 	}
@@ -80,17 +72,14 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		text += "; the cause is " + string(cause)
 	}
 	if more := len(alarms) - 1; more > 0 {
-		text += fmt.Sprintf("; %d more alarms", more)
-		if more == 1 {
-			text = strings.TrimSuffix(text, "s")
-		}
+		text += "; " + gpuprof.Plural(more, "more alarm")
 	}
 	return gpuprof.Answer{Verdict: "worse", Tone: gpuprof.ToneBad, Sentence: text + ".", Bar: m.bar(top.Alarm.Ratio, ci),
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns the interval and the cause of the change that an alarm reports. They are NaN and empty if the level
-// has changed again since, because the alarm compares with the present level.
+// interval returns interval and cause of the change behind an alarm. They are NaN and empty if the level has changed
+// since, because an alarm compares with the present level.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {
@@ -107,15 +96,13 @@ type SeenIn struct {
 	Seen   Seen
 }
 
-// firstSeen returns the largest worsening that raised no alarm yet (Seen), preferring changes of the whole step.
+// firstSeen returns the largest worsening without an alarm yet (Seen). A worsening of the whole step comes first.
 func (r *Report) firstSeen() (top SeenIn, ok bool) {
 	for t := range r.Trends {
 		for k := range r.Trends[t].Metrics {
 			m := &r.Trends[t].Metrics[k]
 			for _, s := range m.Seen {
-				better := !ok || m.Total && !top.Metric.Total ||
-					m.Total == top.Metric.Total && changeSize(s.Ratio) > changeSize(top.Seen.Ratio)
-				if better {
+				if !ok || m.outranks(s.Ratio, top.Metric, top.Seen.Ratio) {
 					top, ok = SeenIn{&r.Trends[t], m, s}, true
 				}
 			}
@@ -149,7 +136,7 @@ func (s SeenIn) answer() gpuprof.Answer {
 	return a
 }
 
-// awaited formats how many further sessions would raise the alarm.
+// awaited states how many more sessions would raise the alarm.
 func (s Seen) awaited() string {
 	switch s.Sessions {
 	case 0:
@@ -160,8 +147,7 @@ func (s Seen) awaited() string {
 	return fmt.Sprintf("about %d more sessions like those since would decide", s.Sessions)
 }
 
-// shownAnswer is the answer of a history to which no alarm rule was applied (Options.Watch): it describes the last
-// change.
+// shownAnswer is the answer without the alarm rule (Options.Watch): it describes the last change.
 func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	var last *Change
 	var of SeenIn
@@ -170,8 +156,7 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 		for k := range r.Trends[t].Metrics {
 			m := &r.Trends[t].Metrics[k]
 			changes += len(m.Changes)
-			if n := len(m.Changes); n > 0 && (last == nil || m.Total && !of.Metric.Total ||
-				m.Total == of.Metric.Total && changeSize(m.Changes[n-1].Ratio) > changeSize(last.Ratio)) {
+			if n := len(m.Changes); n > 0 && (last == nil || m.outranks(m.Changes[n-1].Ratio, of.Metric, last.Ratio)) {
 				last, of = &m.Changes[n-1], SeenIn{Trend: &r.Trends[t], Metric: m}
 			}
 		}
@@ -179,10 +164,6 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	if last == nil {
 		return gpuprof.Answer{Verdict: "no change found", Tone: gpuprof.TonePlain,
 			Sentence: fmt.Sprintf("No metric was found to change its level, in %s%s.", r.judgedText(), unjudged)}
-	}
-	verdict := "1 change"
-	if changes > 1 {
-		verdict = fmt.Sprintf("%d changes", changes)
 	}
 	text := fmt.Sprintf("%s of %s changed at %s: %s, was %s", of.Metric.Name, of.Trend.Benchmark, last.After.Short(),
 		of.Metric.FormatValue(last.New), of.Metric.FormatValue(last.Old))
@@ -192,7 +173,7 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	if last.Cause != "" {
 		text += "; the cause is " + string(last.Cause)
 	}
-	a := gpuprof.Answer{Verdict: verdict, Tone: last.Tone(), Sentence: text + ".",
+	a := gpuprof.Answer{Verdict: gpuprof.Plural(changes, "change"), Tone: last.Tone(), Sentence: text + ".",
 		Bar: of.Metric.bar(last.Ratio, last.CI95)}
 	if last.Worse && last.Cause != FromMachine {
 		a.Action = bisectAction(last.Before, last.After)
@@ -200,7 +181,7 @@ func (r *Report) shownAnswer(unjudged string) gpuprof.Answer {
 	return a
 }
 
-// bisectAction proposes to find the commit of a change with fresh measurements; nil if a commit is unknown.
+// bisectAction proposes a bisection for the commit of a change; nil if a commit is unknown.
 func bisectAction(before, after Commit) *gpuprof.Action {
 	if before.ID == "" || after.ID == "" {
 		return nil
@@ -222,6 +203,15 @@ func (r *Report) judgedText() string {
 		}
 	}
 	return gpuprof.Plural(n, "session") + " of " + gpuprof.Plural(len(r.Trends), "trend")
+}
+
+// outranks reports whether a change of m by ratio is to be stated before another metric's change: the whole step comes
+// first, then the larger change.
+func (m *Metric) outranks(ratio gpuprof.Number, other *Metric, otherRatio gpuprof.Number) bool {
+	if m.Total != other.Total {
+		return m.Total
+	}
+	return changeSize(ratio) > changeSize(otherRatio)
 }
 
 // changeSize returns |log ratio|. A change from or to zero counts as the largest.

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// These constants depend on each other; simulations in the tests measure the resulting error rates.
+// These constants depend on each other; the tests simulate the resulting error rates.
 const (
-	// LeastSessions is the least number of sessions of a class to judge: two levels of four.
+	// LeastSessions is the number of sessions of a class from which it is judged: two levels of four.
 	LeastSessions = 8
 	showAlpha     = 0.01
 	showDraws     = 199
@@ -21,8 +21,8 @@ const (
 	alarmDraws    = 999
 	// sameChange is the largest distance, in sessions, between two detections of the same change.
 	sameChange = 2
-	// A change of the sentinel explains a metric's change at most besideSentinel sessions away, up to sentinelTimes
-	// the sentinel's change plus sentinelMore.
+	// A change of the sentinel explains a metric's change that is at most besideSentinel sessions away and at most
+	// sentinelTimes the sentinel's change plus sentinelMore.
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02
@@ -74,7 +74,8 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class, raised to a stage's floor, or why they cannot be judged.
+// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why is the reason if
+// they cannot be judged.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -104,7 +105,7 @@ func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	return r, why
 }
 
-// findSteps returns the changes in a run. A counter changes wherever its value differs from the previous one.
+// findSteps returns the changes in a run; a counter changes wherever its value does.
 func (t *Trend) findSteps(m *Metric, class string, y []float64, o Options, alpha float64, draws int) []stats.Step {
 	if m.Exact {
 		var out []stats.Step
@@ -118,7 +119,7 @@ func (t *Trend) findSteps(m *Metric, class string, y []float64, o Options, alpha
 	return stats.FindSteps(y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.randomSeed(class, m.Name)})
 }
 
-// randomSeed derives the random seed from the names, so that results are equal on every machine.
+// randomSeed derives a seed from names, so that results are equal on every machine.
 func (t *Trend) randomSeed(class, metric string) uint64 {
 	h := fnv.New64()
 	fmt.Fprintf(h, "%q %q %q %q", t.Project, t.Benchmark, class, metric)
@@ -131,7 +132,7 @@ type residual struct {
 	off    float64
 }
 
-// addLevels adds the levels between a run's changes to the metric, and returns the residuals.
+// addLevels adds the levels of a run to the metric, and returns the residuals.
 func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual) {
 	for _, b := range levelBounds(r, steps) {
 		centre := stats.Median(r.y[b[0]:b[1]])
@@ -181,7 +182,7 @@ func (m *Metric) addChanges(t *Trend, r run, steps []stats.Step, moved []sentine
 	}
 }
 
-// levelRatio returns the later level over the earlier one, with Student's t interval (stats.LevelChange).
+// levelRatio returns the later level over the earlier one, with an interval by Student's t (stats.LevelChange).
 func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Number, ci [2]gpuprof.Number) {
 	none := gpuprof.Number(math.NaN())
 	if m.Exact {
@@ -197,13 +198,13 @@ func (m *Metric) levelRatio(r run, before, after []float64) (ratio gpuprof.Numbe
 	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
 }
 
-// sentinelChange is a change of the sentinel: session and size, a logarithm, positive if it became worse.
+// sentinelChange is a change of the sentinel at a session; worse is a logarithm, positive if the sentinel became worse.
 type sentinelChange struct {
 	at    int
 	worse float64
 }
 
-// sentinelChanges finds the changes of the sentinel like a metric's.
+// sentinelChanges finds the changes of the sentinel, by the rules for any metric.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {
@@ -236,8 +237,8 @@ func (m *Metric) logWorse(ratio float64) float64 {
 	return math.Log(ratio)
 }
 
-// setCause sets the cause of a change: the machine if the sentinel changes near the same session and in the same
-// direction, enough to explain the change (sentinelTimes, sentinelMore).
+// setCause sets the cause of a change. It is the machine if the sentinel changes near the same session, in the same
+// direction and by enough (sentinelTimes, sentinelMore).
 func (c *Change) setCause(t *Trend, m *Metric, moved []sentinelChange) {
 	switch {
 	case m.Exact:
@@ -278,9 +279,9 @@ func (t *Trend) hasSentinelAround(at int) bool {
 	return sides[0] >= LeastSessions/2 && sides[1] >= LeastSessions/2
 }
 
-// commitSpreads returns the standard deviation of sessions about their levels, and the part of it between commits,
-// which repeated sessions of one commit do not show; NaN if unknown. Both are robust estimates: 1.4826 times the
-// median absolute deviation.
+// commitSpreads returns the standard deviation of sessions about their levels (spread) and its part between commits
+// (scatter), which repeated sessions of one commit do not show; NaN if unknown. Both are 1.4826 times a median absolute
+// deviation.
 func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	nan := gpuprof.Number(math.NaN())
 	if len(all) < compare.MinSessions {
@@ -314,9 +315,9 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 	return gpuprof.Number(sigma), gpuprof.Number(math.Sqrt(math.Max(0, sigma*sigma-within*within)))
 }
 
-// Scatter returns by how much commits differ beyond what repeated sessions of one commit show, as a standard deviation
-// relative to the value. Its square is the variance of sessions about their level (between two changes) minus the
-// variance within commits. ok is false with too few sessions or too few repeated commits.
+// Scatter returns the standard deviation between commits, relative to the value. Its square is the variance of sessions
+// about their level minus the variance of repeated sessions of one commit. ok is false with too few sessions or too few
+// repeated commits.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

@@ -10,7 +10,7 @@ import (
 // shortRemote matches git's short form of an ssh remote: "git@github.com:owner/name.git".
 var shortRemote = lazyregexp.New(`^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):([\w.~-]+(?:/[\w.~-]+)+)$`)
 
-// CommitURL returns a commit's web page on a remote's host, without credentials and port; "" if there is none.
+// CommitURL returns the web page of a commit on a remote's host, without credentials and port; "" without one.
 func CommitURL(remote, id string) string {
 	host, path := "", ""
 	if m := shortRemote.FindStringSubmatch(remote); m != nil {

@@ -14,8 +14,8 @@ import (
 // Learn estimates the spread between sessions for the class of a result: for each metric the robust standard deviation
 // about its levels, so that changes do not count. A factor allows for the uncertainty of n sessions: the 95 % point of
 // Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics with fewer than ten sessions
-// are left out. Learned also has the variation between commits (Scatter) if commits were repeated. Learn uses sessions
-// of the same benchmark, and for metrics with too few of them all benchmarks of the class.
+// are left out. If commits were repeated, Learned also has the variation between commits (Scatter). Learn prefers
+// sessions of the same benchmark, and takes all benchmarks of the class for metrics with too few of these.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (comp
 	return out, nil
 }
 
-// combineSpreads merges the spreads of trends, the largest for a metric that several benchmarks have.
+// combineSpreads combines the spreads of trends: the largest for a metric that several benchmarks have.
 func combineSpreads(trends []Trend) (out compare.Learned, sessions int) {
 	out = compare.Learned{Spread: map[string]float64{}, Scatter: map[string]float64{}}
 	const z = 1.959964

@@ -26,8 +26,8 @@ type sortEntry struct {
 	hash    string
 }
 
-// sortSessions returns the sessions' indices, sorted by position on the branch, then by time. A session of another
-// branch follows the latest commit of this branch that is not later than its own commit.
+// sortSessions returns the sessions' indices in the order of the branch, then of time. A session of another branch
+// comes after the latest commit of this branch that is not later than its own.
 func (o Order) sortSessions(all []sortEntry) []int {
 	type known struct {
 		at   time.Time

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
@@ -17,9 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"golang.org/x/sync/errgroup"
 )
 
-// point holds the figures of a session that a report needs.
+// point has what a report needs of a session.
 type point struct {
 	Commit   Commit    `json:"commit"`
 	Started  time.Time `json:"started"`
@@ -72,7 +72,7 @@ func metricValue(m *compare.MetricData) (value, bool) {
 	return v, len(medians) > 0
 }
 
-// sentinelValue returns the sentinel's total, otherwise its first metric that is no counter.
+// sentinelValue returns the sentinel's total, else its first metric that is no counter.
 func sentinelValue(s *baseline.Session) *value {
 	var found *value
 	for i := range s.Metrics {
@@ -84,7 +84,7 @@ func sentinelValue(s *baseline.Session) *value {
 	return found
 }
 
-// caches holds this user's earlier reads, one file per series. Entries never expire, because objects do not change.
+// caches has this user's earlier reads, a file per series. Entries never expire, since objects do not change.
 type caches struct {
 	dir string
 	all map[string]*cache
@@ -97,7 +97,7 @@ type cache struct {
 	changed bool
 }
 
-// cacheVersion must change whenever point changes.
+// cacheVersion must change with the fields of point.
 const cacheVersion = 1
 
 func (s *Store) newCaches() *caches { return &caches{dir: s.cache, all: map[string]*cache{}} }
@@ -106,7 +106,7 @@ func (c *caches) cacheFile(series string) string {
 	return filepath.Join(c.dir, filepath.FromSlash(series)+".json.zst")
 }
 
-// openSeries returns the cache of a series; an unreadable cache counts as empty.
+// openSeries returns the cache of a series, empty if it cannot be read.
 func (c *caches) openSeries(series string) *cache {
 	if has := c.all[series]; has != nil {
 		return has
@@ -127,11 +127,7 @@ func (c *caches) openSeries(series string) *cache {
 	return out
 }
 
-func (c *cache) keepPoint(hash string, p point) {
-	c.Points[hash], c.changed = p, true
-}
-
-// saveCaches writes the changed caches. It ignores errors, since a missing cache costs only time.
+// saveCaches writes the changed caches. Errors are ignored: a missing cache costs only time.
 func (s *Store) saveCaches(c *caches) {
 	for _, series := range slices.Sorted(maps.Keys(c.all)) {
 		one := c.all[series]
@@ -153,7 +149,7 @@ func writeCache(file string, content []byte) error {
 	return atomicfile.Options{}.Write(file, content)
 }
 
-// readers is the number of concurrent reads; it hides a network store's latency of tens of milliseconds.
+// readers is the number of concurrent reads, which hide a network store's latency of tens of milliseconds.
 const readers = 16
 
 func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *caches) (map[string]point, []Skipped) {
@@ -179,27 +175,23 @@ func (s *Store) loadPoints(ctx context.Context, refs []sessionRef, caches *cache
 			continue
 		}
 		out[r.hash] = newPoint(session)
-		caches.openSeries(r.series()).keepPoint(r.hash, out[r.hash])
+		cache := caches.openSeries(r.series())
+		cache.Points[r.hash], cache.changed = out[r.hash], true
 	}
 	return out, skipped
 }
 
 func (s *Store) fetchSessions(ctx context.Context, refs []sessionRef) (texts [][]byte, errs []error) {
 	texts, errs = make([][]byte, len(refs)), make([]error, len(refs))
-	next := make(chan int)
-	var wait sync.WaitGroup
-	for range min(readers, len(refs)) {
-		wait.Go(func() {
-			for i := range next {
-				texts[i], errs[i] = s.readSession(ctx, refs[i].name)
-			}
+	var wait errgroup.Group
+	wait.SetLimit(readers)
+	for i, r := range refs {
+		wait.Go(func() error {
+			texts[i], errs[i] = s.readSession(ctx, r.name)
+			return nil
 		})
 	}
-	for i := range refs {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
+	_ = wait.Wait() // errs has the errors
 	return texts, errs
 }
 

@@ -9,8 +9,8 @@ import (
 // besideChange is the number of sessions on each side of a change that Prune keeps.
 const besideChange = 10
 
-// windowStep is the distance between the starts of the windows that are searched for changes: half of a window, so
-// that each change is in the middle half of a window.
+// windowStep is the distance between the starts of the windows that are searched for changes. It is half a window, so
+// that each change is in the middle half of some window.
 const windowStep = DefaultLast / 2
 
 // Pruned is an object that Prune removes, with the reason.
@@ -20,8 +20,8 @@ type Pruned struct {
 }
 
 // Prune finds the objects of sessions that can be removed, and removes them if apply is set. It keeps sessions younger
-// than keep, the first session of each known commit in its series, the besideChange sessions on each side of a change,
-// and unreadable objects.
+// than keep, the first session of each known commit in its series, besideChange sessions on each side of a change, and
+// unreadable objects.
 func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now time.Time, apply bool) ([]Pruned, []Skipped, error) {
 	o = o.fillDefaults()
 	caches := s.newCaches()
@@ -62,8 +62,8 @@ func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now ti
 	return out, append(in.skipped, skipped...), errors.Join(errs...)
 }
 
-// protectChanges returns the objects within besideChange sessions of a change of any metric. It searches
-// overlapping windows, since the work grows with the square of the window's length.
+// protectChanges returns the objects within besideChange sessions of any metric's change. It searches overlapping
+// windows, because the work grows with the square of a window's length.
 func (s *Store) protectChanges(ctx context.Context, in *index, o Options, caches *caches) (map[string]bool, []Skipped) {
 	protected := map[string]bool{}
 	all := o

@@ -21,8 +21,8 @@ type Report struct {
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
-// Trend holds the sessions of one benchmark, and their metrics. Classes in a trend succeed each other: a benchmark
-// that alternates between two machines has two trends.
+// Trend has the sessions of one benchmark and their metrics. Its classes follow each other: a benchmark that alternates
+// between two machines has two trends.
 type Trend struct {
 	Project   string   `json:"project"`
 	Benchmark string   `json:"benchmark"`
@@ -30,8 +30,8 @@ type Trend struct {
 	Classes   []Span   `json:"classes"`
 	Sessions  []At     `json:"sessions"` // in order
 	Metrics   []Metric `json:"metrics"`
-	// Sentinel is the sentinel's metric, by session; null for sessions without sentinel. A sentinel is a benchmark
-	// whose code never changes. Empty if no session has one.
+	// Sentinel is the metric of the sentinel (a benchmark whose code never changes), by session: null for sessions
+	// without one, empty if no session has one.
 	Sentinel Metric `json:"sentinel"`
 
 	totals []float64 // totals of the sessions
@@ -52,9 +52,9 @@ type At struct {
 	Started time.Time `json:"started"`
 	Class   string    `json:"class"`
 	Object  string    `json:"object"` // its name in the store
-	// OffBranch marks a commit outside of the checked-out branch; the session's time determines its position.
+	// OffBranch reports a commit outside the checked-out branch; its session is placed by time.
 	OffBranch bool `json:"off_branch,omitempty"`
-	// LeftOut is the reason why the session is shown without being analysed; "" if it is analysed.
+	// LeftOut is the reason why the session is only shown; "" if it is analysed.
 	LeftOut string `json:"left_out,omitempty"`
 }
 
@@ -70,12 +70,12 @@ type Metric struct {
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
 	Seen           []Seen           `json:"seen,omitempty"` // worse, without sufficient evidence for an alarm
-	// Unjudged is the reason why the latest class was not judged, "" if it was.
+	// Unjudged is the reason why the latest class is not judged; "" if it is.
 	Unjudged string `json:"unjudged,omitempty"`
 	// Judged is the number of the latest class's analysed sessions.
 	Judged int `json:"judged"`
-	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is the part of it
-	// between commits, which repeating a commit does not show. Null if unknown.
+	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is its part between
+	// commits, which repeating a commit does not show. Null if unknown.
 	Spread  gpuprof.Number `json:"spread"`
 	Scatter gpuprof.Number `json:"scatter"`
 
@@ -116,14 +116,14 @@ type Change struct {
 	Cause  Cause             `json:"cause"`
 	// Sentinel is the ratio of the sentinel's change that explains this change; null without one.
 	Sentinel gpuprof.Number `json:"sentinel"`
-	// Commits are the commits that contain the change with 95 % probability, After included.
+	// Commits are those that contain the change with 95 % probability, with After.
 	Commits        []string `json:"commits"`
 	SessionsBefore int      `json:"sessions_before"` // number of sessions of the level before
 	SessionsAfter  int      `json:"sessions_after"`
 }
 
-// Alarm is a change that should fail a build: the stricter test found it with and without the latest session, and
-// the present level is worse than the level before the change.
+// Alarm is a change that should fail a build: the stricter test found it with and without the latest session, and the
+// present level is worse than the one before the change.
 type Alarm struct {
 	At     int            `json:"at"`
 	Before Commit         `json:"before"`
@@ -134,13 +134,13 @@ type Alarm struct {
 	P      gpuprof.Number `json:"p"`     // null for a counter
 }
 
-// Seen is a worsening by the threshold that the report's test found, but not the stricter test of alarms.
+// Seen is a worsening above the threshold that the report's test finds and the stricter test of alarms does not.
 type Seen struct {
 	At    int            `json:"at"`
 	After Commit         `json:"after"`
 	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions counts further sessions, like those since, that would raise the alarm; 0 for more than 15.
+	// Sessions is the number of more sessions, like those since, that would raise the alarm; 0 if more than 15.
 	Sessions int `json:"sessions"`
 }
 
@@ -163,7 +163,7 @@ type Raised struct {
 	Alarm  Alarm
 }
 
-// Unjudged returns the trends without a judged metric in their latest class, with the reasons.
+// Unjudged returns the trends whose latest class has no judged metric, with the reasons.
 func (r *Report) Unjudged() (names, reasons []string) {
 	for i := range r.Trends {
 		t := &r.Trends[i]
@@ -184,20 +184,17 @@ func (r *Report) Unjudged() (names, reasons []string) {
 	return names, reasons
 }
 
-// LastChange returns the size of the latest change, a logarithm; 0 without one.
+// LastChange returns the size of the latest change, |log ratio|; 0 without a change.
 func (m *Metric) LastChange() float64 {
 	if len(m.Changes) == 0 {
 		return 0
 	}
-	if by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio))); !math.IsNaN(by) {
-		return min(by, math.MaxFloat64) // infinite from or to zero
-	}
-	return math.MaxFloat64
+	return min(changeSize(m.Changes[len(m.Changes)-1].Ratio), math.MaxFloat64) // infinite from or to zero
 }
 
-// Range returns a range for drawing that covers every level and most values: the 2nd to the 98th percentile without
-// outliers. Outliers exceed the 10th or 90th percentile by more than 1.5 times the distance of these two. ok is
-// false without a value.
+// Range returns a range for drawing: every level, and the 2nd to the 98th percentile of the values without outliers.
+// Outliers are more than 1.5 times the distance between the 10th and the 90th percentile beyond these. ok is false
+// without a value.
 func (m *Metric) Range() (lo, hi float64, ok bool) {
 	var all []float64
 	for _, v := range m.Values {

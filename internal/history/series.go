@@ -101,7 +101,7 @@ func (x *index) checkFilter(f Filter) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "looking for the history: the store has no session of that project and class").WithFix("gpuprof history lists what it has, and --format json the classes")
 }
 
-// latestRows returns the latest sessions of each trend, sorted by the commit and time in the objects' names.
+// latestRows returns the latest sessions of each trend, in the order of the commits and times in the objects' names.
 func (x *index) latestRows(o Options) [][]sessionRef {
 	groups := map[[2]string][]sessionRef{}
 	for _, r := range x.refs {
@@ -126,7 +126,8 @@ func (x *index) latestRows(o Options) [][]sessionRef {
 	return out
 }
 
-// chainClasses divides sessions into rows of successive classes: a driver update gives one row, two machines two.
+// chainClasses divides sessions into rows of classes that follow each other: a driver update gives one row, two
+// machines give two.
 func chainClasses(ordered []sessionRef) [][]sessionRef {
 	last := map[string]int{}
 	for i, r := range ordered {
@@ -179,7 +180,7 @@ func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[str
 	return t
 }
 
-// leftOutReason returns why a session of the commit is not analysed; "" if it is analysed.
+// leftOutReason returns why a session of the commit is only shown; "" if it is analysed.
 func (c Commit) leftOutReason() string {
 	switch {
 	case c.ID == "":
@@ -199,7 +200,7 @@ func (s *Store) newSpan(ctx context.Context, r sessionRef, first int, caches *ca
 	return out
 }
 
-// addMetrics adds the points' metrics to a trend, the latest session's first.
+// addMetrics adds the points' metrics to a trend, in the order of the latest session.
 func (t *Trend) addMetrics(points []point, o Options) {
 	none := func() []gpuprof.Number {
 		out := make([]gpuprof.Number, len(points))
@@ -256,13 +257,8 @@ func matchesAny(patterns []string, name string) bool {
 }
 
 func (r *Report) checkMetrics(patterns []string) error {
-	if len(patterns) == 0 || len(r.Trends) == 0 {
+	if len(patterns) == 0 || len(r.Trends) == 0 || slices.ContainsFunc(r.Trends, func(t Trend) bool { return len(t.Metrics) > 0 }) {
 		return nil
-	}
-	for _, t := range r.Trends {
-		if len(t.Metrics) > 0 {
-			return nil
-		}
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing metrics with --metric %s: no benchmark has one", patterns[0]).WithFix("gpuprof history -v names them")
 }

@@ -76,7 +76,7 @@ type Session struct {
 	Sentinel *baseline.Session `json:"sentinel,omitempty"`
 }
 
-// Class has the properties that a series' results share. Results that a gate refuses to compare differ in it.
+// Class has the properties that the results of a series share: results that a gate would not compare differ in them.
 type Class struct {
 	gpuprof.Head
 	Hash  string            `json:"class"`
@@ -89,12 +89,12 @@ type Origin struct {
 	Project   string
 	Benchmark string // "" for the workload and preset, or the format of a foreign file
 	Commit    Commit
-	// Written is the modification time of the result's file: the session's start if the result has no time.
+	// Written is the modification time of the result's file, the start of a session whose result has no time.
 	Written time.Time
 }
 
-// NewSession builds the session of a result, with the sentinel's result or nil. The error is ErrInput for an
-// incomplete result, or one of a simulated device.
+// NewSession builds the session of a result, with a sentinel's result or nil. The error is ErrInput for an incomplete
+// result or a simulated device.
 func NewSession(r, sentinel *compare.Result, o Origin) (*Session, error) {
 	kept, err := storedSession(r, o.Written)
 	if err != nil {
@@ -138,7 +138,7 @@ func storedSession(r *compare.Result, written time.Time) (baseline.Session, erro
 	return kept, nil
 }
 
-// defaultName returns a name for a benchmark without one.
+// defaultName returns a name for a benchmark that has none.
 func defaultName(r *compare.Result) string {
 	if r.Workload != "" {
 		return strings.TrimSuffix(r.Workload+"-"+r.Preset, "-")
@@ -164,7 +164,7 @@ func (s *Session) buildClass() *Class {
 	return c
 }
 
-// top is the prefix of the folders of all layout versions; root is this version's folder.
+// top begins the folders of all layout versions; root is this version's folder.
 const (
 	top  = "v"
 	root = "v1"
@@ -182,7 +182,7 @@ func (s *Session) seriesFolder() string {
 
 const timeInName = "20060102T150405Z"
 
-// encode returns the session's object and its name, which has the hash of the uncompressed text.
+// encode returns a session's object and the object's name, with the hash of the uncompressed text.
 func (s *Session) encode() (name string, text []byte, err error) {
 	text, err = json.Marshal(s)
 	if err != nil {

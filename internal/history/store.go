@@ -62,7 +62,7 @@ type Added struct {
 	Known bool   // the object existed
 }
 
-// Add writes a session unless the store has it.
+// Add writes a session, if the store does not have it.
 func (s *Store) Add(ctx context.Context, session *Session) (Added, error) {
 	name, text, err := session.encode()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) addClass(ctx context.Context, session *Session) error {
 	return s.bucket.Put(ctx, name, text)
 }
 
-// readText returns the decompressed text of an object; fs.ErrNotExist if there is none.
+// readText returns the decompressed text of an object; fs.ErrNotExist without one.
 func (s *Store) readText(ctx context.Context, name string) ([]byte, error) {
 	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
@@ -140,7 +140,7 @@ type Skipped struct {
 
 type index struct {
 	refs []sessionRef // distinct sessions
-	// benchmarks has the names of all benchmarks, even those outside of the filter.
+	// benchmarks has the names of all benchmarks, also of those that the filter excludes.
 	benchmarks map[string]bool
 	skipped    []Skipped
 }
@@ -199,7 +199,7 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 	return text, nil
 }
 
-// refuseNewer returns an error for a store with objects of newer layouts only; otherwise it records those as skipped.
+// refuseNewer returns an error if all objects have newer layouts; otherwise it lists them as skipped.
 func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
 	for version, n := range newer {
 		if !readable {
@@ -210,7 +210,7 @@ func (x *index) refuseNewer(store string, newer map[string]int, readable bool) e
 	return nil
 }
 
-// reasonText returns an error's reason as a clause, without the object's name at the beginning.
+// reasonText returns an error's reason as a clause, without the object's name in front.
 func reasonText(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "it is gone"

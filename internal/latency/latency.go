@@ -1,4 +1,4 @@
-// Package latency stores times as HdrHistograms: recording does not allocate, and merging is exact.
+// Package latency stores times as HdrHistograms: recording allocates nothing, and merging is exact.
 package latency
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// A histogram covers 1 us (exact to half) to 1 h with three digits; longer times count as an hour.
+// A histogram covers 1 us (exact to half) to 1 h with three digits. Longer times count as an hour.
 const (
 	lowest  = int64(time.Microsecond)
 	highest = int64(time.Hour)
@@ -58,7 +58,7 @@ func (h *Histogram) Mean() float64 { return float64(h.sum) * 1e-9 / float64(h.Co
 // Max returns the maximum, s.
 func (h *Histogram) Max() float64 { return float64(h.most) * 1e-9 }
 
-// At returns the time in s within which a share of the values falls: the upper end of a bin, at most Max.
+// At returns the time, s, within which a share of the values falls: the upper end of a bin, at most Max.
 func (h *Histogram) At(share float64) float64 {
 	if n := float64(h.Count()); n > 0 {
 		share = math.Ceil(share*n*(1-1e-12)) / n // the library would round the rank down to a value that covers fewer times
@@ -80,7 +80,7 @@ func (h *Histogram) Recorded() (loadtest.Recorded, error) {
 	return out, nil
 }
 
-// Decode decodes a histogram from a result file. It returns an error if the text is invalid.
+// Decode decodes a histogram of a result file. It returns an error if the text is invalid.
 func Decode(r loadtest.Recorded) (*Histogram, error) {
 	got, err := hdr.Decode([]byte(r.HDR))
 	if err != nil {
@@ -89,7 +89,7 @@ func Decode(r loadtest.Recorded) (*Histogram, error) {
 	if n := got.TotalCount(); n != r.Count {
 		return nil, fmt.Errorf("decoding an HdrHistogram: it holds %d times and should hold %d", n, r.Count)
 	}
-	// Merge into a histogram of the standard range: later merges require equal ranges.
+	// Merge into a histogram of the standard range, because later merges require equal ranges.
 	out := New()
 	if dropped := out.h.Merge(got); dropped > 0 {
 		return nil, fmt.Errorf("decoding an HdrHistogram: %d times are out of the range of 1 us to 1 h", dropped)

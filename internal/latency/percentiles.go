@@ -24,13 +24,13 @@ func Enough(share float64, count int64) bool {
 
 const (
 	draws = 2000
-	// leastBlocks is the least number of blocks for an interval: with fewer the bootstrap's is too narrow.
+	// leastBlocks is the least number of blocks for an interval: with fewer, the bootstrap's interval is too narrow.
 	leastBlocks = 10
 )
 
-// Summary summarises the distribution of all processes together. blocks are the blocks of a single process in
-// order, whose interval is a bootstrap over blocks. With several processes the process is the replicate, and the
-// interval is Student's t over logarithms.
+// Summary summarises the distribution of all processes together. With several processes the replicate is the process,
+// and the interval is Student's t over logarithms. With one process, the interval is a bootstrap over its blocks, which
+// are in order.
 func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) loadtest.LatencySummary {
 	out := loadtest.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []loadtest.Percentile{}}
 	if out.Count == 0 {
@@ -72,12 +72,12 @@ func processIntervals(processes []*Histogram, shares []float64) []*[2]float64 {
 	return out
 }
 
-// blockIntervals computes the intervals of percentiles by a bootstrap over blocks: each draw merges as many blocks
-// as there are, drawn with replacement (Kuensch, Annals of Statistics 17, 1989). The blocks do not overlap, since
-// they are long compared with the queue's relaxation time. The ends of the interval are corrected for bias and
-// skewness, since most blocks contribute little to the tail and few contribute much (BCa: Efron, Journal of the
-// American Statistical Association 82, 1987), and for the small number of blocks (the expanded interval of
-// Hesterberg, The American Statistician 69, 2015).
+// blockIntervals computes the intervals of percentiles by a bootstrap over blocks. Each draw merges as many blocks as
+// there are, drawn with replacement (Kuensch, Annals of Statistics 17, 1989). The blocks do not overlap, since they are
+// long compared with the queue's relaxation time. The ends of the interval are corrected for bias and skewness, since
+// most blocks contribute little to the tail and few contribute much (BCa: Efron, Journal of the American Statistical
+// Association 82, 1987). They are also corrected for the small number of blocks (the expanded interval of Hesterberg,
+// The American Statistician 69, 2015).
 func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
 	out := make([]*[2]float64, len(shares))
 	if len(blocks) < leastBlocks {
@@ -112,8 +112,8 @@ func blockIntervals(blocks []*Histogram, shares []float64, seed uint64) []*[2]fl
 	return out
 }
 
-// correctedRanks returns the ranks, among a percentile's sorted draws, of the ends of its corrected interval.
-// without holds the percentile with each block left out.
+// correctedRanks returns the ranks of the ends of a percentile's corrected interval among its sorted draws. without has
+// the percentile with each block omitted once.
 func correctedRanks(drawn []float64, all float64, without []float64) (lo, hi int) {
 	below := sort.SearchFloat64s(drawn, all)
 	upTo := sort.Search(len(drawn), func(i int) bool { return drawn[i] > all })
@@ -130,7 +130,7 @@ func correctedRanks(drawn []float64, all float64, without []float64) (lo, hi int
 	return place(-wide), place(wide)
 }
 
-// countTable holds each block's cumulative counts at every value that occurs in some block.
+// countTable has each block's cumulative counts at every value that occurs in a block.
 type countTable struct {
 	values []float64 // s, ascending
 	counts [][]int64 // by value, by block
@@ -175,7 +175,7 @@ func (t *countTable) accumulate() {
 	}
 }
 
-// percentiles appends the percentiles of one draw to the lists into; picked has how often the draw took each block.
+// percentiles appends the percentiles of one draw to the lists into. picked has how often the draw took each block.
 func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// Summarise computes the summaries of a result over all its processes.
+// Summarise sets the summaries of a result, over all its processes.
 func Summarise(r *loadtest.Requests, seed uint64) error {
 	for _, part := range []struct {
 		name string
@@ -78,12 +78,13 @@ func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Re
 	return &sum, nil
 }
 
-// leastBeyond is the measured time beyond a percentile that the percentile's interval requires, in relaxation times.
+// leastBeyond is the measured time beyond a percentile, in relaxation times, that an interval of the percentile
+// requires.
 const leastBeyond = 4
 
 // dropUncertain removes the intervals of percentiles that too few excursions of the queue exceed. An excursion lasts
 // about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 if the time beyond p99 is two
-// or three relaxation times, 91 % if it is four; with a fifth of one time, half of the intervals cover the percentile.
+// or three relaxation times, and 91 % if it is four. If it is a fifth of one, half of them do.
 func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return
@@ -96,7 +97,7 @@ func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	}
 }
 
-// Merge joins the requests of processes with equal settings and rate, skipping processes without; nil if none has any.
+// Merge joins the requests of processes with equal settings and rate. It skips nil; without any other it returns nil.
 func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	rs = slices.DeleteFunc(slices.Clone(rs), func(r *loadtest.Requests) bool { return r == nil })
 	if len(rs) < 2 {
@@ -125,7 +126,7 @@ func Merge(rs []*loadtest.Requests, seed uint64) (*loadtest.Requests, error) {
 	return &out, Summarise(&out, seed)
 }
 
-// PerProcess returns a percentile by process, s; ok is false if too few requests of a process exceed it.
+// PerProcess returns a percentile of each process, s; ok is false if too few requests of a process exceed it.
 func PerProcess(r *loadtest.Requests, share float64) ([]float64, bool) {
 	var out []float64
 	for i := range r.Processes {

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// lateShare is the sender's p99 lateness, in median latencies, from which it distorts the measured tail.
+	// lateShare is the p99 of the sender's lateness, in median latencies, from which it distorts the measured tail.
 	lateShare = 0.05
-	// bunched is the number of requests per lateness from which a sender, later than a batch's duration, sends
-	// bursts. With a long queue the median latency is large, and lateShare does not detect this.
+	// bunched is the number of requests that fall due during the lateness, from which a late sender sends bursts, if
+	// the lateness exceeds a batch's duration. With a long queue the median latency is large, so that lateShare does
+	// not detect this.
 	bunched = 10
 )
 
 // judgeSender records that a sender was so late that it determines the tail (coordinated omission). It removes the
-// affected percentiles of the latency: those above p50, and p50 too if p99 of the lateness exceeds the median
-// latency. One late process suffices, since it determines the common tail. Closed-loop senders have no schedule,
-// and external senders are not judged.
+// affected percentiles of the latency: those above p50, and p50 too if p99 of the lateness exceeds the median latency.
+// One late process suffices, since it determines the common tail. Closed-loop senders have no schedule, and external
+// senders are not judged.
 func judgeSender(r *loadtest.Requests) error {
 	r.SenderLate = ""
 	if r.From != loadtest.FromSchedule || r.Waits != "" {
@@ -46,8 +47,8 @@ func judgeSender(r *loadtest.Requests) error {
 	return nil
 }
 
-// describeLateness describes a late sender, "" if in time; own reports that p99 of its lateness exceeds the median
-// latency.
+// describeLateness describes a late sender; "" if it was in time. own reports that p99 of its lateness exceeds the
+// median latency. rate is in requests per second.
 func describeLateness(all, service, sender *loadtest.LatencySummary, rate float64) (text string, own bool) {
 	median, known := all.At(0.5)
 	if !known || sender.Count == 0 {

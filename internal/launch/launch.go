@@ -3,6 +3,7 @@ package launch
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,7 +19,7 @@ type Place struct {
 	Job      string `json:"job,omitempty"`  // job ID of the launcher
 }
 
-// launcherRow lists the variables of one launcher. Of several names the first variable that is set applies.
+// launcherRow lists the variables of one launcher. Of several names, the first variable that is set counts.
 type launcherRow struct {
 	launcher    string
 	needs       []string // variables that must not be empty
@@ -32,8 +33,8 @@ type launcherRow struct {
 	matches func(get func(string) string) bool
 }
 
-// launchers returns the rows in order of precedence. A launcher started inside an allocation precedes the
-// allocation's own, whose variables then describe the launcher's daemon.
+// launchers returns the rows in order of precedence. If an allocation's own launcher started another launcher, the
+// latter comes first: the allocation's variables then describe the daemon of that other launcher, and not the ranks.
 func launchers() []launcherRow {
 	return []launcherRow{
 		{launcher: "explicit", rank: []string{"GPUPROF_RANK"}, world: []string{"GPUPROF_WORLD"}, local: []string{"GPUPROF_LOCAL_RANK"},
@@ -76,8 +77,8 @@ func Find(get func(string) string) (p Place, ok bool) {
 	return Place{}, false
 }
 
-// Node returns the name of this machine: GPUPROF_NODE, else the launcher's name, else SLURMD_NODENAME (also set
-// outside of steps), else the system's name host, else the launcher's node number. It may be empty.
+// Node returns the name of this machine, from the first of: GPUPROF_NODE, the launcher's name, SLURMD_NODENAME (also
+// set outside of steps), the system's name host, the launcher's node number. It may be empty.
 func Node(get func(string) string, host string) string {
 	p, _ := Find(get)
 	number, name := p.Node, ""
@@ -99,14 +100,9 @@ func Refused(get func(string) string) string {
 	return "GPUPROF_RANK=" + rank + " is no rank of GPUPROF_WORLD=" + world
 }
 
-// parsePlace returns the place; ok is false without a rank, or if the rank is not below the world size.
+// parsePlace returns the place; ok is false if there is no rank, or if the rank is not below the world size.
 func (r *launcherRow) parsePlace(get func(string) string) (Place, bool) {
-	for _, name := range r.needs {
-		if get(name) == "" {
-			return Place{}, false
-		}
-	}
-	if r.matches != nil && !r.matches(get) {
+	if slices.ContainsFunc(r.needs, func(name string) bool { return get(name) == "" }) || r.matches != nil && !r.matches(get) {
 		return Place{}, false
 	}
 	rank, ranked := firstNumber(get, r.rank)
@@ -132,10 +128,11 @@ func firstText(get func(string) string, names []string) string {
 	return ""
 }
 
-// MostRanks exceeds any job's size: larger numbers are invalid. It limits the missing ranks of a damaged object.
+// MostRanks exceeds the number of ranks of any job: larger numbers are invalid. It limits the missing ranks that a
+// damaged object can imply.
 const MostRanks = 1 << 20
 
-// firstNumber returns the value of the first variable that is set, if the value is a count.
+// firstNumber returns the value of the first variable that is set, if it is a count.
 func firstNumber(get func(string) string, names []string) (int, bool) {
 	v, err := strconv.ParseUint(firstText(get, names), 10, 32)
 	if err != nil || v > MostRanks {

@@ -1,5 +1,5 @@
-// Package lazyregexp has regular expressions that are compiled at their first use. The hundred or so of the program
-// would otherwise be compiled at every start, for a help text too. Standard library only.
+// Package lazyregexp has regular expressions that are compiled at their first use: the hundred or so of the program
+// would otherwise be compiled at every start, even for a help text. It imports only the standard library.
 package lazyregexp
 
 import (
@@ -14,8 +14,8 @@ type Regexp struct {
 	compiled func() *regexp.Regexp
 }
 
-// New returns the expression. A pattern that does not compile panics at the first use, and in a test at once: each test
-// of a package checks the patterns of all that it imports.
+// New returns the expression. A pattern that does not compile panics at its first use; in a test it panics at once, so
+// that each test of a package checks the patterns of all that it imports.
 func New(pattern string) *Regexp {
 	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })}
 	if len(os.Args) > 0 && isTest(os.Args[0]) {

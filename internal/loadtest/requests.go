@@ -1,7 +1,7 @@
-// Package loadtest defines the figures of a load test: requests of a schedule or of callers, their latencies, and
-// the sender's lateness. The inputs are counts and histograms of each process (workloads/serving,
-// internal/latency); the output is the part "requests" of run.json. The package has types with small functions and
-// imports only the standard library, since the root package's Run contains them.
+// Package loadtest defines the figures of a load test: requests of a schedule or of callers, their latencies, and the
+// sender's lateness. They come from the counts and histograms of each process (workloads/serving, internal/latency),
+// and are the part "requests" of run.json. The package imports only the standard library, since the root package's Run
+// contains its types.
 package loadtest
 
 import (
@@ -14,15 +14,18 @@ import (
 // Requests holds a load test of a service: run.json's requests.
 type Requests struct {
 	Arrivals string `json:"arrivals"` // the knob arrivals: gamma, trace:FILE, closed:N, http:ADDRESS
-	// Rate is the scheduled rate, 1/s; 0 for closed loops and external callers. Different rates do not compare.
+	// Rate is the scheduled rate, 1/s; 0 for closed loops and external callers. Runs of different rates cannot be
+	// compared.
 	Rate float64 `json:"rate_per_s"`
-	// RateKnobs names the options that set the rate; runs at an equal rate compare even if these options differ.
+	// RateKnobs names the options that set the rate. Runs of an equal rate can be compared even if these options
+	// differ.
 	RateKnobs  []string `json:"rate_knobs"`
 	Throughput float64  `json:"throughput_per_s"` // at saturation
 	SLO        float64  `json:"slo_s"`
 	// From is the event at which a latency starts: FromSchedule, FromSend or FromFirstByte.
 	From string `json:"latency_from"`
-	// Waits is what a closed-loop sender awaits before it sends, hiding latency: WaitsRoom, WaitsAnswer or "".
+	// Waits is the event for which a closed-loop sender waits before it sends, which hides latency: WaitsRoom,
+	// WaitsAnswer or "".
 	Waits string `json:"sender_waits_for,omitempty"`
 
 	Processes []Served `json:"processes"` // in the order in which they ran
@@ -45,8 +48,8 @@ type Requests struct {
 	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
-// OnSchedule holds requests that were sent on a schedule at the rate that a closed loop reached. They show the latency
-// that the loop hides.
+// OnSchedule has the requests that were sent on a schedule, at the rate that a closed loop had reached. They show the
+// latency that the loop hides.
 type OnSchedule struct {
 	Rate       float64        `json:"rate_per_s"`
 	Processes  []Served       `json:"processes"`
@@ -80,10 +83,10 @@ const (
 	WaitsAnswer = "answer"
 )
 
-// ReasonGenerator is the reason of a partial run whose sender missed its schedule and so determined the latencies.
+// ReasonGenerator is the reason of a partial run whose sender missed its schedule, and so determined the latencies.
 const ReasonGenerator = "generator"
 
-// Served holds the counts of one process after the warm-up.
+// Served has the counts of one process, after the warm-up.
 type Served struct {
 	WarmUpS   float64   `json:"warm_up_s"`
 	Seconds   float64   `json:"seconds"` // duration of the measurement window
@@ -107,14 +110,14 @@ type Served struct {
 	Blocks  []ServedBlock `json:"blocks"`
 }
 
-// Outside holds further counts of external callers.
+// Outside has further counts for external callers.
 type Outside struct {
-	// Rejected counts connections without a valid request, by HTTP status, or as "closed" if the connection ended
-	// early or its first lines were unreadable.
+	// Rejected counts connections without a valid request, by HTTP status, or as "closed" if the connection ended early
+	// or its first lines were unreadable.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
 	Gone     int64            `json:"gone"` // callers that closed the connection before the answer, which still counts
 	Decode   Recorded         `json:"decode_time"`
-	// Recomputed is the number of randomly chosen answers that were recomputed in float64. Error is the largest
+	// Recomputed is the number of randomly chosen answers that were recomputed in float64. Error is their largest
 	// ||out-ref|| / ||ref||. Answers to external images have no other check.
 	Recomputed int      `json:"recomputed"`
 	Error      *float64 `json:"relative_error" jsonschema:"null when it is not a number"`
@@ -143,7 +146,7 @@ type Recorded struct {
 	HDR string `json:"hdr"`
 }
 
-// LatencySummary summarises a distribution, without percentiles that too few requests or a late sender determine.
+// LatencySummary summarises a distribution. It omits percentiles that too few requests, or a late sender, determine.
 type LatencySummary struct {
 	Count       int64        `json:"count"`
 	MeanS       float64      `json:"mean_s"`
@@ -174,14 +177,15 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate removes the latency percentiles that a late sender determines, above p50 or all; why describes it.
+// SentLate removes the latency percentiles that a late sender determines: all, or those above p50. why describes the
+// sender.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told returns the largest percentile, as a share, that the service determines and not the sender: 1; with a late
-// sender 0.5; with a sender that determines p50 too, 0.
+// Told returns the largest percentile, as a share, that the service determines and not the sender: 1 if the sender was
+// in time, 0.5 if it was late, 0 if it determines p50 too.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1

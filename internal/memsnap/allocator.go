@@ -7,15 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastRetries is the least number of times, for a finding, that cached memory was returned to the driver: once is
-// usual, when a program first reaches the device's limit.
+// leastRetries is the number of retries from which there is a finding. One is usual, when a program first reaches the
+// device's limit.
 const leastRetries = 2
 
-// findAllocRetry finds requests before which cached memory was returned to the driver; each waits for the device.
+// findAllocRetry finds requests for which the allocator first returned cached memory to the driver; each of them waits
+// for the device.
 func findAllocRetry(c *ruleInput) (Finding, bool) {
 	retries, steps := 0, map[int]bool{}
 	var returned, burst int64
-	var first *allocation // first allocation returned before the current request
+	var first *allocation // first segment returned for the current request
 	grew := false
 	for i := range c.r.Events() {
 		act, row := c.r.eventAt(i)
@@ -59,10 +60,10 @@ func findAllocRetry(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// leastSlack is the least share of live memory lost to rounding for a finding.
+// leastSlack is the share of live memory lost to rounding from which there is a finding.
 const leastSlack = 0.05
 
-// findRounding finds the memory by which the allocator rounds up requested sizes.
+// findRounding finds the bytes that the allocator adds to requests by rounding.
 func findRounding(c *ruleInput) (Finding, bool) {
 	set := c.r.S.Settings
 	plain := Settings{}
@@ -133,7 +134,7 @@ func findPendingFree(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"the stream that waits can take longer"}}, true
 }
 
-// findPrivatePool finds free memory in private pools, as of CUDA graphs, that one shared pool would not need.
+// findPrivatePool finds the free memory in private pools (of CUDA graphs) that would be saved if they shared one pool.
 func findPrivatePool(c *ruleInput) (Finding, bool) {
 	type held struct{ total, live int64 }
 	pools := map[[2]uint64]*held{}

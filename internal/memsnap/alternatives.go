@@ -40,11 +40,11 @@ type alternative struct {
 	advice bool
 }
 
-// pages stands for expandable segments in a setting: each replay replaces it by its own Pager.
+// pages marks expandable segments in a setting; each replay replaces it by its own Pager.
 type pages struct{ pool.Pager }
 
-// alternatives returns the settings to replay: the file's own, and others that differ from it, among them common
-// values of max_split_size_mb.
+// alternatives returns the settings to replay: the file's own first, then others, with common values of
+// max_split_size_mb.
 func (r *Replay) alternatives(m *model, o Options) []alternative {
 	own, _ := r.S.Settings.poolSettings(pages{})
 	own.Order, own.Allowed = m.order, o.Allowed
@@ -96,7 +96,7 @@ func uniformDivisions(n uint64) (d [16]uint64) {
 	return d
 }
 
-// addEmptyCalls adds calls of empty_cache after every so many steps to the events before which the cache is emptied.
+// addEmptyCalls adds, to the events before which empty_cache runs, the end of every n-th step (n is every).
 func (r *Replay) addEmptyCalls(trims map[int]bool, every int) map[int]bool {
 	out := maps.Clone(trims)
 	for i, p := range r.phases {
@@ -125,7 +125,7 @@ func parseSettings(text string) (change func(*pool.Settings), err error) {
 	}, nil
 }
 
-// mostMegabytes exceeds any device's memory.
+// mostMegabytes is more than any device has.
 const mostMegabytes = 1 << 24
 
 func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool) {

@@ -1,8 +1,10 @@
 package memsnap
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -53,22 +55,22 @@ type Device struct {
 	Input  int `json:"input"` // index into the inputs
 	ID     int `json:"id"`
 	Events int `json:"events"`
-	// Complete reports that the recording began before the first allocation, Inferred that the file has no optimizer
-	// steps, so that some categories of memory are unknown.
+	// Complete reports that the recording began before the first allocation. Inferred reports that the file has no
+	// optimizer steps: then some categories of memory are unknown.
 	Complete bool   `json:"complete"`
 	Inferred bool   `json:"kinds_unknown"`
-	Moved    int    `json:"contradictions"` // between events and segments
+	Moved    int    `json:"contradictions"` // events that contradict the segments
 	Peak     Moment `json:"peak"`           // with the most requested bytes
-	// PeakReserved is the maximum of reserved memory, PeakRounded that of the live allocations' sizes in the allocator,
-	// bytes. The two may occur at different times.
+	// PeakReserved is the maximum of reserved memory, PeakRounded the maximum of live allocations in the allocator's
+	// rounded sizes; bytes. They may occur at different times.
 	PeakReserved int64  `json:"peak_reserved_bytes"`
 	PeakRounded  int64  `json:"peak_rounded_bytes"`
 	End          Moment `json:"end"`
-	// Rise is the growth of the tensors from the first event to the last, bytes; below 0 if they shrink. Still reports
-	// that the events are marks alone, without any memory that comes or goes.
+	// Rise is the growth of tensors from the first event to the last, bytes; negative if they shrink. Still reports
+	// that the events are only marks and change no memory.
 	Rise  int64 `json:"rise_bytes,omitempty"`
 	Still bool  `json:"still,omitempty"`
-	// SegmentsRequested counts the driver calls that map memory, SegmentsReturned those that unmap it.
+	// SegmentsRequested counts driver calls that map memory, SegmentsReturned those that unmap memory.
 	SegmentsRequested int      `json:"segments_requested,omitempty"`
 	SegmentsReturned  int      `json:"segments_returned,omitempty"`
 	At                *At      `json:"at,omitempty"` // requested by the user
@@ -130,7 +132,7 @@ type KindLine struct {
 	Bytes    []int64 `json:"bytes"`
 }
 
-// mostOOMs limits the analysed out-of-memory errors: a program that continues after them may have thousands.
+// mostOOMs limits the analysed out-of-memory errors: a program that continues after one may have thousands.
 const mostOOMs = 8
 
 // Analyze replays the snapshots of one job, one per rank.
@@ -162,7 +164,7 @@ func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool, o Options)
 	if len(a.Devices) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "analysing %s: it has no event and no segment, so nothing was held", all[0].Path).WithFix("call torch.cuda.memory._record_memory_history() before the model is built, and dump after the steps (docs/memory.md)")
 	}
-	a.sortDevices()
+	slices.SortStableFunc(a.Devices, func(x, y Device) int { return cmp.Compare(y.Peak.Requested, x.Peak.Requested) })
 	a.addWarnings(all)
 	a.findAll()
 	return a, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer describes the device of the first finding, or the device with the largest peak if there is no finding: an
-// error, a leak, a peak that can be reduced, or none of these.
+// Answer describes the device of the first finding, else the device with the largest peak: an error, a leak, a peak
+// that can be reduced, or none of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
@@ -63,8 +63,8 @@ func (d *Device) calmAnswer() gpuprof.Answer {
 		Sentence: fmt.Sprintf("Tensors take up to %s, and %s.", gpuprof.FormatBytes(float64(d.Peak.Requested)), none)}
 }
 
-// unjudgedText states why a snapshot without a finding is not healthy yet: it cannot show growth, or a large part of
-// the reserved memory holds no tensor; "" without such a limit.
+// unjudgedText states why a snapshot without a finding is not healthy: it is too short to show growth, much reserved
+// memory holds no tensor, or segments come and go all the time. "" without a reason.
 func (d *Device) unjudgedText() string {
 	var limits []string
 	if len(d.Steps) <= leastSteps {
@@ -89,8 +89,8 @@ func (d *Device) unjudgedText() string {
 	return strings.Join(limits, "; ")
 }
 
-// churnText states that the allocator returns segments to the driver and requests others all the time; "" otherwise.
-// Snapshots without steps have no finding about it.
+// churnText states that the allocator keeps returning segments to the driver and requesting others; "" if not. It is
+// for snapshots without steps, which have no finding about this.
 func (d *Device) churnText() string {
 	if len(d.Steps) > 0 || min(d.SegmentsReturned, d.SegmentsRequested) < leastChurn {
 		return ""
@@ -98,13 +98,13 @@ func (d *Device) churnText() string {
 	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", d.SegmentsReturned, d.SegmentsRequested)
 }
 
-// leastChurn is the number of segments returned and requested from which on a calm answer names them.
+// leastChurn is the number of returned and of requested segments from which a calm answer names them.
 const leastChurn = 50
 
-// unusedPart is the share of reserved memory without a tensor that a calm answer names.
+// unusedPart is the share of reserved memory without tensors from which a calm answer names it.
 const unusedPart = 0.25
 
-// holderText names the category or the line that holds most of the peak, "" where none holds half of it.
+// holderText names the category or the line with at least half of the peak; "" without one.
 func (d *Device) holderText() string {
 	half := d.Peak.Requested / 2
 	percent := func(part int64) float64 { return 100 * float64(part) / float64(max(d.Peak.Requested, 1)) }
@@ -149,7 +149,7 @@ func (d *Device) growthText() string {
 	return text + "."
 }
 
-// savingText states the possible reduction of the peak and the cause of its height.
+// savingText states by how much the peak can fall, and why it is high.
 func (d *Device) savingText(f *Finding) string {
 	peak, what := d.Peak.Requested, "tensors"
 	if f.Of == ofReserved {
@@ -164,7 +164,7 @@ func (d *Device) savingText(f *Finding) string {
 		gpuprof.FormatBytes(float64(peak)), what, gpuprof.FormatBytes(float64(f.ClaimBytes)), 100*f.Share, cause)
 }
 
-// peakBar divides the memory at the moment of the report by category.
+// peakBar divides the memory at the reported moment by category.
 func (d *Device) peakBar() *gpuprof.Bar {
 	m, when := d.Shown()
 	var parts []gpuprof.BarPart

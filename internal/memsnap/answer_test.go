@@ -59,7 +59,7 @@ func TestAnswer(t *testing.T) {
 
 // TestLeakOutranksSize: growth in each step stands before a larger saving at the peak, and after an error.
 func TestLeakOutranksSize(t *testing.T) {
-	of := func(rule string) int { return urgency(Finding{Rule: rule}) }
+	of := func(rule string) int { return urgencyOf(Finding{Rule: rule}) }
 	if of(gpuprof.RuleOutOfMemory) >= of(gpuprof.RuleLeak) || of(gpuprof.RuleLeak) >= of(gpuprof.RulePeakActivation) {
 		t.Error("the order is not error, leak, size")
 	}

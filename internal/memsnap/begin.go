@@ -2,6 +2,7 @@ package memsnap
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof/internal/pool"
@@ -29,15 +30,11 @@ func (r *Replay) segmentsBefore() []heldSegment {
 			at[a.addr] = heldSegment{a.addr, a.addr + a.size, r.S.originOf(a).place}
 		}
 	}
-	out := make([]heldSegment, 0, len(at))
-	for _, h := range at {
-		out = append(out, h)
-	}
-	slices.SortFunc(out, func(a, b heldSegment) int { return cmp.Compare(a.lo, b.lo) })
-	return out
+	return slices.SortedFunc(maps.Values(at), func(a, b heldSegment) int { return cmp.Compare(a.lo, b.lo) })
 }
 
-// liveBefore returns the allocations from before the first event, by address, and block sizes of those never freed.
+// liveBefore returns the allocations from before the first event, by address, and the block size of each that is never
+// freed.
 func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) {
 	size = map[*allocation]uint64{}
 	atEnd := map[uint64]uint64{}
@@ -71,16 +68,15 @@ type initialState struct {
 	ok       bool          // the file is consistent
 }
 
-// initialSegment is a segment before the first event, divided into parts. The field of has the allocation of each
-// taken part.
+// initialSegment is a segment before the first event, divided into parts. of has the allocation of each taken part.
 type initialSegment struct {
 	heldSegment
 	parts []pool.Part
 	of    []*allocation
 }
 
-// findBeginning computes the initial state once. Small blocks take their rounded size. Large blocks may include up to
-// 1 MiB that was not split off; if more is free, they end at the first allocation made there during their life.
+// findBeginning computes the initial state once. Small blocks have their rounded size. A large block may include up to
+// 1 MiB that was not split off; if more is free behind it, it ends where the first allocation of its lifetime begins.
 func (r *Replay) findBeginning() *initialState {
 	if r.start != nil {
 		return r.start
@@ -110,7 +106,7 @@ func (r *Replay) findBeginning() *initialState {
 	return b
 }
 
-// segmentParts splits one segment into free and live parts.
+// segmentParts splits a segment into free and taken parts.
 func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*allocation]uint64, later []*allocation) (s initialSegment, unknown int, ok bool) {
 	const least = 1 << 20 // smallest remainder that is split off from a large block
 	s = initialSegment{heldSegment: g, of: live}
@@ -147,7 +143,7 @@ func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*alloc
 	return s, unknown, true
 }
 
-// adoptBeginning adds the segments of the initial state to the model, and calls the function made for each.
+// adoptBeginning adds the segments of the initial state to the model, and calls made for each.
 func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
 		stream, in := m.r.ranks.ranksOf(s.place)
@@ -159,7 +155,7 @@ func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment))
 	}
 }
 
-// smallSegment is the size of segments of small blocks; no other segments have it.
+// smallSegment is the size of segments for small blocks, and of no other segments.
 const smallSegment = 2 << 20
 
 func (r *Replay) allocsByAddress() (out []*allocation) {
@@ -172,8 +168,8 @@ func (r *Replay) allocsByAddress() (out []*allocation) {
 	return out
 }
 
-// firstAllocIn returns the address of the first allocation in [lo, hi) that was made during the life of another
-// allocation, the parameter while.
+// firstAllocIn returns the address of the first allocation in [lo, hi) during the lifetime of while. all is sorted by
+// address.
 func (r *Replay) firstAllocIn(all []*allocation, while *allocation, lo, hi uint64) (addr uint64, found bool) {
 	k, _ := slices.BinarySearchFunc(all, lo, func(a *allocation, lo uint64) int { return cmp.Compare(a.addr, lo) })
 	first := while.done

@@ -9,7 +9,7 @@ import (
 // Category is the purpose of memory, inferred from its lifetime and its stack.
 type Category uint8
 
-// Without optimizer steps in the file, only BeforeRecording, Autograd, Workspace and Other occur.
+// Without optimizer steps in the file, only BeforeRecording, Autograd, Workspace and Other are used.
 const (
 	Persistent Category = iota
 	OptimizerState
@@ -34,27 +34,11 @@ func Categories() []Category {
 }
 
 func (c Category) String() string {
-	switch c {
-	case Persistent:
-		return "persistent"
-	case OptimizerState:
-		return "optimizer state"
-	case Gradient:
-		return "gradient"
-	case Activation:
-		return "activation"
-	case BackwardTemporary:
-		return "backward temporary"
-	case OptimizerTemporary:
-		return "optimizer temporary"
-	case Workspace:
-		return "workspace"
-	case Autograd:
-		return "autograd"
-	case BeforeRecording:
-		return "before the recording"
-	}
-	return "other"
+	return [...]string{
+		Persistent: "persistent", OptimizerState: "optimizer state", Gradient: "gradient", Activation: "activation",
+		BackwardTemporary: "backward temporary", OptimizerTemporary: "optimizer temporary", Workspace: "workspace",
+		Autograd: "autograd", BeforeRecording: "before the recording", Other: "other",
+	}[min(c, Other)]
 }
 
 type sorter struct {
@@ -67,7 +51,7 @@ func (r *Replay) newSorter(t []traits) *sorter {
 	return &sorter{r: r, traits: t, inferred: !r.hasOptimizerSteps() || !r.Stacks}
 }
 
-// classify returns the category of an allocation: the first match in code order.
+// classify returns the category of an allocation. The first matching case decides.
 func (s *sorter) classify(a *allocation) Category {
 	from := s.r.S.originOf(a)
 	t := &s.traits[from.stack]
@@ -83,7 +67,7 @@ func (s *sorter) classify(a *allocation) Category {
 		return Other
 	}
 	steps := s.r.phases
-	// The step of the allocation: the first step that ends after it.
+	// The allocation's step is the first that ends after it.
 	k := sort.Search(len(steps), func(i int) bool { return steps[i].Last > a.born })
 	inside := k < len(steps) && a.born >= steps[k].Optimizer
 	switch {
@@ -116,13 +100,14 @@ func (s *sorter) classifyAll() []Category {
 	return out
 }
 
-// segmentSize returns the largest size that a request may ask of the driver if no free block fits.
+// segmentSize returns the largest size that the allocator may request from the driver for a request without a free
+// block.
 func (s *Settings) segmentSize(request int64) int64 {
 	set, _ := s.poolSettings(pages{})
 	return set.Segment(request)
 }
 
-// roundSize returns the least memory that the allocator takes for a request.
+// roundSize returns the least memory that the allocator takes for a request, bytes.
 func (s *Settings) roundSize(size uint64) uint64 { return s.newRounder()(size) }
 
 // newRounder returns roundSize as a function, for many sizes.

@@ -2,10 +2,11 @@ package memsnap
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
-// Call is a frame of the stacks that hold memory. Its bytes are between From and To, within the range of its caller.
+// Call is a frame of a stack: its bytes are the range From to To, within the range of its caller.
 type Call struct {
 	Where string `json:"where"`
 	Depth int    `json:"depth"` // 0 is the outermost
@@ -56,11 +57,7 @@ func (a *account) callTree(stacks []Held) []Call {
 	out := []Call{}
 	var add func(c *callNode, depth int, from int64)
 	add = func(c *callNode, depth int, from int64) {
-		var inner []*callNode
-		for _, k := range c.in {
-			inner = append(inner, k)
-		}
-		slices.SortFunc(inner, func(x, y *callNode) int {
+		inner := slices.SortedFunc(maps.Values(c.in), func(x, y *callNode) int {
 			return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.where, y.where))
 		})
 		for _, k := range inner {
@@ -113,7 +110,7 @@ func (a *account) largestSegments(spans []span, live []allocation) (out []Segmen
 	return out, more
 }
 
-// addPiece appends a live block, or merges it with the previous piece.
+// addPiece appends a live block, or merges it with the piece before.
 func (m *SegmentPart) addPiece(p Piece, least int64) {
 	m.Live += p.To - p.From
 	if n := len(m.Pieces); n > 0 {

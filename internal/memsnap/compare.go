@@ -11,7 +11,8 @@ import (
 // mostChanges limits the lines of a comparison.
 const mostChanges = 100
 
-// Against adds the changes at the peak since another analysis. Lines match by function and file, wherever code moved.
+// Against adds the changes at the peak since the analysis old. Lines match by function and file, so that moved code
+// matches.
 func (a *Analysis) Against(old *Analysis) {
 	before, after := &old.Devices[0], &a.Devices[0]
 	b := &Before{Inputs: old.Inputs, Peak: before.Peak.Requested, PeakReserved: before.PeakReserved, Changes: []Change{}}
@@ -44,7 +45,7 @@ func absBytes(n int64) int64 { return max(n, -n) }
 
 var lineFrame = lazyregexp.New(`^(.*):[0-9]+ in (.*)$`)
 
-// stripLine reduces a site to file name and function.
+// stripLine reduces a site to file name and function, so that moved lines match.
 func stripLine(where string) string {
 	if m := lineFrame.FindStringSubmatch(where); len(m) == 3 && m[2] != "<module>" {
 		return path.Base(m[1]) + " " + m[2]

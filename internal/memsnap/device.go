@@ -40,14 +40,14 @@ func newDevice(ctx context.Context, r *Replay, o Options) (*Device, error) {
 	return d, err
 }
 
-// topEvent is one moment to analyse.
+// topEvent is a moment to analyse.
 type topEvent struct {
 	event  int
 	level  Level
 	micros int64
 }
 
-// topEvents are the results of one pass over the levels of memory after each event (see Level).
+// topEvents has the moments found in one pass over the levels after each event (see Level).
 type topEvents struct {
 	peak    int
 	level   Level
@@ -104,7 +104,7 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	return t
 }
 
-// countEvent counts the driver's calls, and notes whether memory comes or goes.
+// countEvent counts driver calls, and clears Still if the event changes memory.
 func (d *Device) countEvent(act Action) {
 	switch {
 	case act == SegmentFree || act == SegmentUnmap:
@@ -117,7 +117,7 @@ func (d *Device) countEvent(act Action) {
 	d.Still = false
 }
 
-// add adds the level of memory after an event to the given column: to the last one, or to a new one.
+// add adds the level after an event to a column, which is the last one or a new one.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)
@@ -132,7 +132,7 @@ func (s *Series) add(column, event int, l Level, micros int64) {
 	s.Reserved[k] = max(s.Reserved[k], l.Reserved)
 }
 
-// startRounded returns the memory before the first event in the allocator's sizes, bytes.
+// startRounded returns the memory before the first event in the allocator's rounded sizes, bytes.
 func (r *Replay) startRounded() (bytes int64) {
 	r.eachAlloc(func(a *allocation) {
 		if a.born == never {
@@ -153,10 +153,9 @@ func (d *Device) sumCategories(r *Replay, kinds []Category, columns []int) {
 	seen := [categories]bool{}
 	k := 0
 	for i := range r.Events() {
-		w := *r.S.events.get(r.part.first + i)
-		row := int(w & allocMask)
+		act, row := r.eventRow(i)
 		a := r.S.allocs.get(r.part.allocs + row)
-		switch kind := kinds[row]; Action(w >> actionShift) {
+		switch kind := kinds[row]; act {
 		case Alloc:
 			now[kind] += int64(a.size)
 		case FreeCompleted:
@@ -207,7 +206,7 @@ const (
 	mostGrowth = 1 << 24 // limits lines times steps; programs have hundreds of lines
 )
 
-// findGrowth finds lines that hold more after each step. It ignores the first step, which allocates lasting memory.
+// findGrowth finds lines that hold more after each step. The first step is ignored, because it allocates what stays.
 func (r *Replay) findGrowth(a *account) []Growth {
 	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {
@@ -268,8 +267,8 @@ func (r *Replay) stepEnds() []int {
 	return out
 }
 
-// measureGrowth returns the growth of a line over the steps. ok is false if the line holds less after any step, or
-// more after fewer than risingPart of them.
+// measureGrowth returns the growth of a line over the steps. ok is false if the line ever shrinks, or grows in fewer
+// than risingPart of the steps.
 func measureGrowth(where string, v []int64) (Growth, bool) {
 	if len(v) < leastSteps {
 		return Growth{}, false

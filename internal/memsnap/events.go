@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// addEvent stores an event of the current trace. A free shares a row with its allocation, if the trace has the
-// allocation.
+// addEvent stores an event of the current trace. A free uses the row of its allocation, if the trace has it.
 func (m *machine) addEvent(d *members) (value, error) {
 	if err := m.openTrace(); err != nil {
 		return value{}, err
@@ -101,7 +100,8 @@ func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	return i, nil
 }
 
-// internOrigin numbers an origin. last caches the number that the same stack or origin had last, which mostly matches.
+// internOrigin returns the number of an origin. last caches the number that the same stack or origin had the last time,
+// which mostly matches.
 func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	s := m.s
 	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {
@@ -120,8 +120,8 @@ func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	return id
 }
 
-// openTrace finds the list of an event and, at the first event, begins the list's trace: events come before the end of
-// their list. A complete event is still a dictionary on the stack, above its list or above earlier events.
+// openTrace finds the list to which an event belongs and starts the list's trace at its first event, since events are
+// read before their list ends. The event's dictionary is still on the stack, above its list or above earlier events.
 func (m *machine) openTrace() error {
 	n := len(m.marks)
 	list := -1
@@ -195,7 +195,7 @@ func (m *machine) addRoot(d *members) (value, error) {
 	return value{k: vRoot}, nil
 }
 
-// setSegments takes the complete list of segments with blocks.
+// setSegments stores the complete list of segments, whose blocks are already read.
 func (m *machine) setSegments(v value) error {
 	v, err := m.settleValue(v)
 	if err != nil {

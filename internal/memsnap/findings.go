@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Finding is one change to make, with the largest possible reduction of a peak. Claims overlap and do not add up.
+// Finding is a change to the program or its settings, with the largest possible reduction of a peak. Claims overlap, so
+// they do not add up.
 type Finding struct {
 	Rule     string           `json:"rule"`
 	Severity gpuprof.Severity `json:"severity"`
@@ -47,13 +48,13 @@ func (a *Analysis) findAll() {
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
 		// Errors come first, then growth per step, then the other findings.
-		return cmp.Or(cmp.Compare(urgency(x), urgency(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		return cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
 }
 
-// urgency returns the first key by which findings are sorted, before their savings: errors that ended the program,
-// leaks that will end it, others.
-func urgency(f Finding) int {
+// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then all
+// others.
+func urgencyOf(f Finding) int {
 	switch f.Rule {
 	case gpuprof.RuleOutOfMemory:
 		return 0
@@ -67,7 +68,7 @@ func severityRank(s gpuprof.Severity) int {
 	return slices.Index([]gpuprof.Severity{gpuprof.High, gpuprof.Medium, gpuprof.Low, gpuprof.Note}, s)
 }
 
-// Least shares of a peak for high and medium severity; claims below trifleBytes have neither.
+// Smallest shares of a peak for high and medium severity; a claim below trifleBytes has neither.
 const (
 	highPart    = 0.10
 	mediumPart  = 0.03
@@ -114,12 +115,12 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	if a.born == never {
 		return BeforeRecording
 	}
-	w := *c.r.S.events.get(c.r.part.first + int(a.born))
-	return c.kinds[w&allocMask]
+	_, row := c.r.eventRow(int(a.born))
+	return c.kinds[row]
 }
 
-// claimBytes returns the largest reduction of the requested peak if memory lived at most until the event that cut
-// returns.
+// claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed no later than at
+// the event that cut returns.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
 	peak, by := c.r.Start.Requested, int64(0)
@@ -148,8 +149,18 @@ func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) in
 	return max(0, c.Peak.Requested-peak)
 }
 
-// categoryClaim is claimBytes for one category. Its bytes at the peak limit the claim, so a small amount needs no
-// replay.
+// claimWithout is claimBytes if the matching allocations had never been made.
+func (c *ruleInput) claimWithout(matches func(a *allocation) bool) int64 {
+	return c.claimBytes(func(a *allocation, _ Category) uint32 {
+		if matches(a) {
+			return a.born
+		}
+		return never
+	})
+}
+
+// categoryClaim is claimBytes for one category. Without enough bytes of the category at the peak it skips the replay
+// and claims 0.
 func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
 	sites, held = c.peakLines(kind)
 	if !c.isRelevant(held) {
@@ -163,12 +174,12 @@ func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32)
 	}), held, sites
 }
 
-// isRelevant reports whether so many bytes of the peak are worth a finding.
+// isRelevant reports whether bytes of the peak are worth a finding.
 func (c *ruleInput) isRelevant(bytes int64) bool {
 	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
-// endOfStep returns the last event of the step that contains an event; the constant never without steps.
+// endOfStep returns the last event of an event's step; never (the constant) without steps.
 func (c *ruleInput) endOfStep(event uint32) uint32 {
 	k := c.r.stepOf(int(event))
 	if k == 0 || event >= c.r.phases[k-1].Last {
@@ -177,7 +188,7 @@ func (c *ruleInput) endOfStep(event uint32) uint32 {
 	return c.r.phases[k-1].Last
 }
 
-// peakLines returns the lines that hold a category at the peak, and its bytes.
+// peakLines returns the lines that hold a category at the peak, and the category's bytes.
 func (c *ruleInput) peakLines(kind Category) (sites []SiteBytes, bytes int64) {
 	for _, p := range c.Peak.Categories {
 		if p.Category == kind.String() {
@@ -273,11 +284,8 @@ func findPeakActivation(c *ruleInput) (Finding, bool) {
 	if len(sites) == 0 || float64(held) < activationPart*float64(c.Peak.Requested) {
 		return Finding{}, false
 	}
-	claim := c.claimBytes(func(a *allocation, kind Category) uint32 {
-		if kind != Activation || c.a.traitsOf(a).site != sites[0].Where {
-			return never
-		}
-		return a.born
+	claim := c.claimWithout(func(a *allocation) bool {
+		return c.categoryOf(a) == Activation && c.a.traitsOf(a).site == sites[0].Where
 	})
 	return Finding{Rule: gpuprof.RulePeakActivation, Of: ofRequested, ClaimBytes: claim, Sites: sites,
 		Title:    fmt.Sprintf("Activations take %s of the peak of %s, most of them at %s.", bytesText(held), bytesText(c.Peak.Requested), sites[0].Where),
@@ -308,11 +316,8 @@ func findLargeTemporary(c *ruleInput) (Finding, bool) {
 		return Finding{}, false
 	}
 	where, stack := c.a.traitsOf(largest).site, c.r.S.originOf(largest).stack
-	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
-		if c.r.S.originOf(a).stack == stack && a.size == largest.size {
-			return a.born // the same temporary in other steps
-		}
-		return never
+	claim := c.claimWithout(func(a *allocation) bool { // also the same temporary in other steps
+		return c.r.S.originOf(a).stack == stack && a.size == largest.size
 	})
 	if claim == 0 {
 		return Finding{}, false
@@ -339,7 +344,7 @@ func findCachedUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"it helps other processes and later larger requests; the peak of this process stays"}}, true
 }
 
-// idleSince returns the bytes of segments that held no block from an event to the end.
+// idleSince returns the bytes of segments that hold no block from an event to the end of the recording.
 func (r *Replay) idleSince(event int) (bytes int64) {
 	used := make([]bool, len(r.spans))
 	r.eachAlloc(func(a *allocation) {

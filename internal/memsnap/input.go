@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// window reads a text in blocks and gives access to it in place.
+// window reads a stream in blocks and returns bytes without copying them.
 type window struct {
 	ctx  context.Context
 	r    io.Reader
@@ -17,16 +17,12 @@ type window struct {
 	err  error // read error
 }
 
-// blockSize is the size of a read, bytes; a longer string is read at once. spare is the space after the text, with
-// which eight bytes can be loaded from any position.
+// blockSize is the size of a read, bytes; a longer string is read at once. spare follows the text, so that eight bytes
+// can be loaded at any position.
 const (
 	blockSize = 128 << 10
 	spare     = 8
 )
-
-func newWindow(ctx context.Context, r io.Reader) *window {
-	return &window{ctx: ctx, r: r, buf: make([]byte, blockSize+spare)}
-}
 
 func (w *window) offset() int64 { return w.off + int64(w.p) }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// isKeptForBackward reports whether the backward pass frees an allocation made outside of it.
+// isKeptForBackward reports whether the backward pass frees an allocation of the forward pass.
 func (c *ruleInput) isKeptForBackward(a *allocation) bool {
 	from := c.r.S.originOf(a)
 	return a.born != never && a.asked != never && c.r.Freed && c.a.traits[from.freedBy].autograd && !c.a.traits[from.stack].autograd
 }
 
-// peakSites adds up the matching allocations at the peak: the five largest lines, and all bytes.
+// peakSites adds up the matching allocations at the peak: the five largest lines, and the bytes of all.
 func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteBytes, bytes int64) {
 	lines := map[string]*SiteBytes{}
 	c.r.eachAlloc(func(a *allocation) {
@@ -38,19 +38,14 @@ func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteByt
 	return sites[:min(len(sites), 5)], bytes
 }
 
-// findSoftmaxKept finds softmax results kept for the backward pass, for example by attention without a fused kernel.
+// findSoftmaxKept finds softmax results kept for the backward pass, as in attention without a fused kernel.
 func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 	belongs := func(a *allocation) bool { return c.isKeptForBackward(a) && c.a.traitsOf(a).softmax }
 	sites, held := c.peakSites(belongs)
 	if !c.isRelevant(held) {
 		return Finding{}, false
 	}
-	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
-		if belongs(a) {
-			return a.born
-		}
-		return never
-	})
+	claim := c.claimWithout(belongs)
 	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
@@ -86,12 +81,7 @@ func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 	if float64(held) < temporaryPart*float64(c.Peak.Requested) {
 		return Finding{}, false
 	}
-	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
-		if belongs(a) {
-			return a.born
-		}
-		return never
-	})
+	claim := c.claimWithout(belongs)
 	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
@@ -101,7 +91,8 @@ func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 		PyTorch:  "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"}, true
 }
 
-// findAutocastKept finds casts kept until the end of an autocast block, or of a recording without a backward pass.
+// findAutocastKept finds casts that live until an autocast block ends, or until a recording without a backward pass
+// ends.
 func findAutocastKept(c *ruleInput) (Finding, bool) {
 	backwards := c.backwardStarts()
 	belongs := func(a *allocation) bool {
@@ -171,23 +162,23 @@ func (c *ruleInput) hasBackward() (has bool) {
 	return has
 }
 
-// A forward pass with a graph keeps at least graphResults of the results of its modules, graphPeak of the peak, and
+// A forward pass with a graph keeps at least graphResults of its modules' results, graphPeak of the peak, and
 // graphBlocks blocks.
 const (
-	// Where the C++ frames of the frees show the graph, a smaller share suffices: modules can free as many temporaries as
-	// they keep results. Hooks that collect results without a graph keep 5 of 12.
+	// graphResultsSeen applies if C++ frames of the frees show the graph: modules can free as many temporaries as they
+	// keep results. Hooks that collect results without a graph keep 5 of 12.
 	graphResults, graphResultsSeen = 0.6, 0.4
-	// leastInGraph is the least share of the kept blocks that the graph itself frees. The program still refers to few.
+	// leastInGraph is the smallest share of kept blocks that the graph itself must free. The program has references to
+	// the remaining blocks.
 	leastInGraph = 0.5
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the largest share of these blocks from one line. A larger share means collected outputs of many
-	// passes.
+	// oneStack is the largest share of kept blocks from one line. More means collected outputs of many passes.
 	oneStack = 0.75
 )
 
-// findGradUnused finds a forward pass that keeps results for a backward pass that never runs. An out-of-memory error
-// also ends a pass before its backward pass.
+// findGradUnused finds a forward pass that keeps results for a backward pass that never runs. It skips programs that
+// failed, since an out-of-memory error also prevents the backward pass.
 func findGradUnused(c *ruleInput) (Finding, bool) {
 	if !c.r.Stacks || c.failed || c.r.hasOptimizerSteps() || c.hasBackward() {
 		return Finding{}, false
@@ -205,12 +196,7 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 	if n.blocks < graphBlocks*len(bursts) || n.blocks == 0 || float64(kept) < graphPeak*float64(c.Peak.Requested) || !n.showGraph() {
 		return Finding{}, false
 	}
-	claim := c.claimBytes(func(a *allocation, _ Category) uint32 {
-		if belongs(a) {
-			return a.born
-		}
-		return never
-	})
+	claim := c.claimWithout(belongs)
 	return Finding{Rule: gpuprof.RuleGradUnused, Of: ofRequested, ClaimBytes: claim, Sites: sites,
 		Title: fmt.Sprintf("A forward pass keeps %s in %d blocks until its output is dropped, as for a backward pass; the recording has none.",
 			bytesText(kept), n.blocks/len(bursts)),
@@ -219,7 +205,7 @@ func findGradUnused(c *ruleInput) (Finding, bool) {
 		Caveats:  []string{"a result that the next layer reads takes memory in any case"}}, claim > 0
 }
 
-// keptCount counts the blocks that bursts free, and the results of modules that were there before the last burst.
+// keptCount counts the blocks freed in bursts, and the module results from before the last burst.
 type keptCount struct {
 	blocks, results int
 	native, graph   int // blocks whose free has C++ frames, and frames of the graph
@@ -252,8 +238,8 @@ func (c *ruleInput) countKept(bursts []burst, belongs func(*allocation) bool) (n
 	return n
 }
 
-// showGraph reports whether the blocks are the results that a graph keeps: it frees them itself, or they are most of the
-// results. Blocks of one line are collected outputs.
+// showGraph reports whether the blocks are results that a graph keeps: the graph frees them, or they are most of the
+// results. Blocks from a single line are collected outputs instead.
 func (n keptCount) showGraph() bool {
 	least := graphResults
 	if 2*n.native > n.blocks {
@@ -273,7 +259,7 @@ func (c *ruleInput) freeTraits(a *allocation) *traits {
 	return &c.a.traits[c.r.S.originOf(a).freedBy]
 }
 
-// burst is a run of frees without requests in between, as a range of events.
+// burst is a series of frees without a request between them, as a range of events.
 type burst struct {
 	first, last uint32
 	bytes       int64 // of module results

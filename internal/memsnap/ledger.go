@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// addressPolicy is how a driver chooses addresses; PyTorch up to 2.11 sorts free blocks of equal size by address.
+// addressPolicy is the driver's choice of addresses. It matters because PyTorch up to 2.11 sorts free blocks of equal
+// size by address.
 type addressPolicy uint8
 
 const (
@@ -27,7 +28,7 @@ type simulatedDriver struct {
 	bases       map[int]uint64
 	top         uint64 // last used address
 	taken       []span // used by lowest, sorted
-	at, told    int    // current event; pools that Released has returned
+	at, told    int    // current event, and index in released of Released's next result
 }
 
 func newLedger(limit int64, p addressPolicy) *simulatedDriver {
@@ -105,8 +106,8 @@ func (l *simulatedDriver) Shrink(_ int, _, bytes int64) error {
 	return nil
 }
 
-// Released implements pool.Releaser. It returns, one per call, the private pools whose memory the recording had
-// returned by the current event.
+// Released implements pool.Releaser. Each call returns another private pool whose memory the recording had returned by
+// the current event.
 func (l *simulatedDriver) Released() (in int, ok bool) {
 	for l.told < len(l.released) {
 		o := l.released[l.told]

@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// Life is one allocation over the events of a recording.
+// Life is the lifetime of an allocation in events.
 type Life struct {
-	// Born is the event of the allocation, -1 for memory from before all events. Done is the first event after which the
-	// memory is free, or the number of events if it is never freed.
+	// Born is the event of the allocation, -1 if before the recording. Done is the first event after which the memory
+	// is free, or the number of events if never.
 	Born, Done int
 	Bytes      int64
 	Category   Category
 	stack      uint32
 }
 
-// Lives returns a device's largest allocations, at most as many as the argument most, in the order of the events that
-// made them. It also returns number and bytes of the other ones. It returns nothing if the analysis was read from a
-// file, which does not hold allocations.
+// Lives returns the largest allocations of a device, at most most of them, in the order of their events, and the number
+// and bytes of the others. An analysis read from JSON has none.
 func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 	if d.account == nil {
 		return nil, 0, 0

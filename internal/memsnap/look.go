@@ -17,7 +17,7 @@ type At struct {
 	Moment
 }
 
-// fixAt lists the moments that users can ask for.
+// fixAt lists the values of --at.
 const fixAt = "give peak, end, oom, step:N, event:N, or a time from the first event on such as 1.5s"
 
 // Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the first error), "step:N" (the
@@ -109,7 +109,7 @@ func (d *Device) lastMatching(name string, wanted func(event int, micros int64, 
 	return &At{name, d.account.momentAt(t.event, t.level, t.micros)}
 }
 
-// Shown returns the moment of a report: the requested one, else the first out-of-memory error, else the peak.
+// Shown returns the reported moment: the requested one, else the first out-of-memory error, else the peak.
 func (d *Device) Shown() (m *Moment, when string) {
 	switch {
 	case d.At != nil:

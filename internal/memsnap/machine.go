@@ -12,8 +12,8 @@ import (
 // valueKind is the kind of a value on the pickle's stack.
 type valueKind uint8
 
-// Pickle numbers values in a memo, so that later code can refer to them. The memo keeps only values of the kinds before
-// vSpent. References to other kinds fail; the pickle modules never refer to integers, booleans or floats that way.
+// A pickle stores values in a memo, to which later opcodes refer. The memo keeps only kinds before vSpent, and
+// references to other kinds fail: Python's pickle modules never store integers, booleans or floats in the memo.
 const (
 	vNone valueKind = iota
 	vText
@@ -48,7 +48,7 @@ type container struct {
 	memo  int     // memo entry, -1 none
 	at    int     // index on the stack
 	items []value // of a list; consecutive events or blocks are one item
-	paid  int     // items with counted memory
+	paid  int     // items whose memory is counted
 	count int     // of events, blocks or segments
 	first int     // first segment of a segment list
 	trace int     // number of an event list, from 1
@@ -84,6 +84,7 @@ type machine struct {
 	made     []uint32 // by stack: origin of its last allocation
 	freed    []uint32 // by origin: origin of its last freed allocation
 	actions  map[string]Action
+	keys     map[string]key
 	live     liveRows // of the current trace
 	last     int64    // of the current trace
 	blocks   int      // without a segment so far
@@ -92,8 +93,8 @@ type machine struct {
 
 func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 	m := &machine{
-		s: &Snapshot{times: map[int]int64{}}, in: newWindow(ctx, r), room: room, all: room,
-		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actionNames(),
+		s: &Snapshot{times: map[int]int64{}}, in: &window{ctx: ctx, r: r, buf: make([]byte, blockSize+spare)}, room: room, all: room,
+		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actionNames(), keys: keyNames(),
 	}
 	// Number the empty text, stack, place and origin before memory is counted.
 	_, _ = m.internText(nil)
@@ -241,8 +242,8 @@ func (m *machine) bottom() int {
 	return 0
 }
 
-// target returns the open container (a dictionary if dict is set, else a list) at m.stack[from-1], as its index in
-// m.open.
+// target returns the index in m.open of the container at m.stack[from-1], which must be an open dictionary (dict) or
+// list.
 func (m *machine) target(from int, dict bool) (int, error) {
 	if from-1 < m.bottom() || m.stack[from-1].k != vOpen || m.open[m.stack[from-1].v].dict != dict {
 		// A long event list is filled in parts; other complete values accept no more items.
@@ -251,8 +252,8 @@ func (m *machine) target(from int, dict bool) (int, error) {
 	return int(m.stack[from-1].v), nil
 }
 
-// setFrom completes the open dictionary m.stack[from-1] with m.stack[from:], which alternates keys and values. If the
-// dictionary is not needed, setFrom drops them.
+// setFrom completes the open dictionary m.stack[from-1] with the keys and values m.stack[from:], or drops them if the
+// dictionary is not needed.
 func (m *machine) setFrom(from int) error {
 	if from >= 1 && from-1 >= m.bottom() && from < len(m.stack) && m.stack[from-1].k == vOther {
 		m.dropFrom(from) // more members of a large dictionary that is not needed
@@ -329,7 +330,7 @@ func (m *machine) appendFrom(from int) error {
 	return nil
 }
 
-// addOther adds a value that is not needed; consecutive ones are one item.
+// addOther adds a value that is not needed; several in sequence are one item.
 func (o *container) addOther() {
 	if n := len(o.items); n == 0 || o.items[n-1].k != vOther {
 		o.items = append(o.items, value{k: vOther})
@@ -363,7 +364,7 @@ func (m *machine) dropFrom(from int) {
 	m.stack = m.stack[:from]
 }
 
-// finishContainer replaces a container by v, also in the memo.
+// finishContainer replaces container i by v, in the memo too, and releases it.
 func (m *machine) finishContainer(i int, v value) value {
 	o := &m.open[i]
 	if o.memo >= 0 {

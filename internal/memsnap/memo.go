@@ -40,7 +40,7 @@ func (m *machine) put(at uint64) error {
 	return nil
 }
 
-// countSpent counts a spent entry of a chunk, and frees the chunk if all are spent.
+// countSpent counts a spent entry of chunk k, and frees the chunk if all its entries are spent.
 func (m *machine) countSpent(k int) {
 	if m.spent[k]++; m.spent[k] == chunk {
 		m.memo.chunks[k] = nil
@@ -48,11 +48,11 @@ func (m *machine) countSpent(k int) {
 	}
 }
 
-// spentWord is the memo entry of a value that cannot be referred to again.
+// spentWord is the memo entry of a value to which no opcode may refer again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes a memo entry, and frees chunks of spent entries. Those are many, because Python numbers events too,
-// to which nothing refers.
+// renumber changes a memo entry, and frees chunks whose entries are all spent. There are many, because Python also
+// stores events, to which no opcode refers.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {
@@ -103,7 +103,7 @@ func (m *machine) get(at uint64) error {
 	return nil
 }
 
-// pushKnown does the work of get in the most frequent case, a text or a stack. It returns false in other cases.
+// pushKnown is get for the most frequent values, texts and stacks. It returns false for others.
 func (m *machine) pushKnown() bool {
 	if m.in.p == m.in.e {
 		return false

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// mostModelled limits the recordings that the model replays, in events.
+// mostModelled limits recordings to replay, in events.
 const mostModelled = 1 << 20
 
-// mostWork limits the list entries that the model visits or moves, for the check and all settings together. PyTorch's
+// mostWork limits the list entries that the model visits or moves, over the check and all settings. PyTorch's
 // recordings need fewer than 100 per event and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
 
-// mostPools exceeds the pools of any program; each pool takes memory in the model.
+// mostPools is more than any program has; each pool takes memory in the model.
 const mostPools = 1 << 12
 
 // budget limits the work of the models of one device.
@@ -25,7 +25,8 @@ type budget struct {
 	at   int // since the last check of the context
 }
 
-// chargeWork charges the model's work since the last call. err is the context's; ok is false if the budget is used up.
+// chargeWork subtracts the model's work since the last call. ok is false if the budget is used up; err is the
+// context's.
 func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1
@@ -58,7 +59,7 @@ const (
 	reasonWork    = "the recording has too many free blocks at once to be replayed"
 )
 
-// poolSettings converts the file's settings for the model; ok is false if the model does not support one of them.
+// poolSettings converts the file's settings for the model; ok is false if the model lacks one of them.
 func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	for _, other := range []string{"backend:cudaMallocAsync", "graph_capture_record_stream_reuse"} {
 		if strings.Contains(s.Text, other) {
@@ -76,7 +77,7 @@ func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
 	return set, true
 }
 
-// possibleOrders returns the orders of free blocks of equal size that are possible for the file's version.
+// possibleOrders returns the orders of equally large free blocks that the file's PyTorch version may use.
 func (s *Snapshot) possibleOrders() []pool.Order {
 	switch {
 	case s.numbered:
@@ -87,25 +88,25 @@ func (s *Snapshot) possibleOrders() []pool.Order {
 	return []pool.Order{pool.ByAddress}
 }
 
-// model is the simulated allocator with the recording's requests.
+// model is the simulated allocator that replays the recording's requests.
 type model struct {
 	r        *Replay
 	p        *pool.Pool
 	live     []*pool.Block               // by row of the trace
 	older    map[*allocation]*pool.Block // from before the recording
 	trims    map[int]bool                // events before which the program emptied the cache
-	released []release                   // whose graphs were destroyed
+	released []release                   // private pools whose graphs were destroyed
 	returns  map[int]int                 // by event: private pool whose memory was returned separately
 	order    pool.Order
 	work     int64 // outside of the pool
 	spent    int64 // already charged to the budget
 }
 
-// release is a private pool whose memory empty_cache returned, and the first event at which it did.
+// release is a private pool whose memory empty_cache returned, with the first event that shows this return.
 type release struct{ pool, event int }
 
-// checkModel compares the model with the recording and finds the calls of empty_cache. Among the possible orders, it
-// returns the check of the order that matches longest.
+// checkModel compares the model with the recording and finds the calls of empty_cache. Of the possible orders it
+// returns the one that matches longest.
 func (r *Replay) checkModel(b *budget, traits []traits, allowed int64) (Check, *model, error) {
 	_, known := r.S.Settings.poolSettings(nil)
 	none := func(reason string) (Check, *model, error) {
@@ -179,7 +180,7 @@ func newModel(r *Replay) *model {
 	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// giveBlock frees the memory that an event frees.
+// giveBlock frees the block of a free event.
 func (m *model) giveBlock(event int) {
 	_, row := m.r.eventRow(event)
 	if b := m.live[row]; b != nil {

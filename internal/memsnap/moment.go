@@ -15,7 +15,7 @@ type Moment struct {
 	Requested int64 `json:"requested_bytes"`
 	Rounded   int64 `json:"rounded_bytes"`
 	Reserved  int64 `json:"reserved_bytes"`
-	// FreeSplit is the free memory in segments with a live block, FreeWhole in the other segments, which empty_cache
+	// FreeSplit is the free memory in segments with a live block, FreeWhole in segments without one, which empty_cache
 	// would return. FreeLargest is the largest free piece.
 	FreeSplit   int64       `json:"free_split_bytes"`
 	FreeWhole   int64       `json:"free_whole_bytes"`
@@ -116,9 +116,8 @@ func (a *account) momentAt(event int, l Level, micros int64) Moment {
 	})
 	a.addFree(&m, live)
 	m.Blocks = a.largestBlocks(live)
-	for c, h := range held {
+	for _, h := range held {
 		m.Stacks = append(m.Stacks, *h)
-		_ = c
 	}
 	slices.SortFunc(m.Stacks, func(x, y Held) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Category, y.Category))
@@ -172,7 +171,7 @@ func (a *account) sumStacks(m *Moment, first func(Held) int) {
 	}
 }
 
-// siteOf returns the line of a stack; memory from before the recording mostly has none.
+// siteOf returns the code line of a stack; memory from before the recording mostly has none.
 func (a *account) siteOf(h Held) string {
 	if h.Category == BeforeRecording && h.Stack == 0 {
 		return beforeRecording
@@ -195,7 +194,7 @@ func (a *account) stackText(id uint32) []string {
 	return out
 }
 
-// addFree adds the reserved and the unused memory.
+// addFree sets a moment's segments, and its rounded and free bytes.
 func (a *account) addFree(m *Moment, live []allocation) {
 	slices.SortFunc(live, func(x, y allocation) int { return cmp.Compare(x.addr, y.addr) })
 	k := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// stateLeft is the size of 8-bit optimizer states as a share of float32 states.
+// stateLeft is the size of 8-bit optimizer states relative to float32 states.
 const stateLeft = 0.25
 
 func findOptimizerState(c *ruleInput) (Finding, bool) {
@@ -33,12 +33,7 @@ func findOptimizerState(c *ruleInput) (Finding, bool) {
 		f.PyTorch, f.Caveats = shard, []string{"the file names no number of ranks, so nothing is claimed"}
 		return f, true
 	}
-	all := c.claimBytes(func(a *allocation, kind Category) uint32 {
-		if kind == OptimizerState {
-			return a.born
-		}
-		return never
-	})
+	all := c.claimWithout(func(a *allocation) bool { return c.categoryOf(a) == OptimizerState })
 	f.ClaimBytes = min(int64((1-stateLeft)*float64(held)), all)
 	f.PyTorch = fmt.Sprintf("bitsandbytes.optim.%s(model.parameters())  # or torchao: states of 8 bits", c.smallOptimizer())
 	f.Caveats = []string{"the claim is three quarters of the state, as of states in 32 bits; of states in 16 bits 8 save half"}

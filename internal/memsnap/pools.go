@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// placePools assigns pools to blocks in files whose events name none (PyTorch up to 2.11): the pool of the segment
-// that is at the address at the end; for allocations before that segment, the default pool. Check shows whether this
-// was wrong.
+// placePools assigns pools to blocks of files whose events lack them (PyTorch up to 2.11): the pool of the segment that
+// is at the address at the end, and the default pool for allocations before that segment existed. Check shows whether
+// the assignment was wrong.
 func (m *machine) placePools() {
 	s := m.s
 	var private []*Segment

@@ -29,11 +29,9 @@ func IsPickle(head []byte) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 && (head[2] == '}' || head[2] == ']' || head[2] == opFrame)
 }
 
-// Read reads one snapshot: a pickle written by Python (protocol 2 to 5) or by PyTorch. It accepts only opcodes that
-// call no code. r is the plain text, path is for messages, and room is the memory limit, bytes (0 for
-// outside.TraceMemory).
-//
-// A truncated file yields only the state at the end, which comes first, with Truncated set. Errors are of kind
+// Read reads one snapshot: a pickle of Python (protocol 2 to 5) or PyTorch. It refuses opcodes that call code. r is the
+// decompressed stream, path is for messages, room is the memory limit in bytes (0: outside.TraceMemory). Of a truncated
+// file it returns only the state at the end, which is first in the file, with Truncated set. Errors are
 // gpuprof.ErrInput, or the context's.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot, error) {
 	if room <= 0 {
@@ -88,7 +86,7 @@ func (m *machine) salvage() error {
 	return errors.New(cut)
 }
 
-// finish completes the tables. It drops a truncated trace, because replay starts from the end.
+// finish completes the tables. It drops the trace of a truncated file, because a replay starts from the end.
 func (m *machine) finish() error {
 	s := m.s
 	if !m.root {

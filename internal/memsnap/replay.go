@@ -9,7 +9,7 @@ import (
 type Replay struct {
 	S      *Snapshot
 	Device int
-	// Start is the memory before the first event. Complete reports that it is empty, so that the recording has all
+	// Start is the memory before the first event. Complete reports that Start is empty: the recording has all
 	// allocations.
 	Start    Level
 	Complete bool
@@ -30,7 +30,7 @@ type Replay struct {
 // Level is the memory at one moment, bytes.
 type Level struct{ Requested, Reserved int64 }
 
-// Phase is one step: events First to Last; the optimizer runs from event Optimizer on.
+// Phase is one step, from event First to Last; its optimizer runs from event Optimizer.
 type Phase struct {
 	Name                   string
 	First, Optimizer, Last uint32
@@ -58,8 +58,8 @@ func (r *Replay) Events() int { return r.part.last - r.part.first }
 func (r *Replay) Steps() []Phase { return r.phases }
 
 func (r *Replay) eventAt(i int) (Action, *allocation) {
-	w := *r.S.events.get(r.part.first + i)
-	return Action(w >> actionShift), r.S.allocs.get(r.part.allocs + int(w&allocMask))
+	act, row := r.eventRow(i)
+	return act, r.S.allocs.get(r.part.allocs + row)
 }
 
 // eventRow returns the action of an event, and its row as an index in the trace.
@@ -80,16 +80,16 @@ func (r *Replay) eachAlloc(visit func(a *allocation)) {
 	}
 }
 
-// isAlloc reports whether a row is memory of the program, not a segment or a mark.
+// isAlloc reports whether a row is memory of the program, in contrast to a segment or a mark.
 func (r *Replay) isAlloc(a *allocation) bool {
 	if a.born == never {
 		return true
 	}
-	w := *r.S.events.get(r.part.first + int(a.born))
-	return Action(w>>actionShift) == Alloc
+	act, _ := r.eventRow(int(a.born))
+	return act == Alloc
 }
 
-// matchBlocks matches the blocks at the end with the events. Blocks without an event existed before the recording.
+// matchBlocks matches the blocks at the end with the events. A block without an event is from before the recording.
 func (r *Replay) matchBlocks() {
 	held := map[uint64]*Block{}
 	for i := range r.S.Segments {
@@ -128,17 +128,10 @@ func (r *Replay) matchBlocks() {
 	slices.SortFunc(r.before, func(a, b allocation) int { return cmp.Compare(a.addr, b.addr) })
 }
 
-// computeStart computes the state before the first event: the state at the end with all events undone.
+// computeStart computes the level before the first event: the level at the end with all events undone.
 func (r *Replay) computeStart() {
-	r.eachAlloc(func(a *allocation) {
-		if a.done == never {
-			r.Start.Requested += int64(a.size)
-		}
-		r.Stacks = r.Stacks || r.S.originOf(a).stack != 0
-	})
-	for _, g := range r.spans {
-		r.Start.Reserved += int64(g.hi - g.lo)
-	}
+	r.Start = r.End()
+	r.eachAlloc(func(a *allocation) { r.Stacks = r.Stacks || r.S.originOf(a).stack != 0 })
 	for i := r.Events() - 1; i >= 0; i-- {
 		act, a := r.eventAt(i)
 		r.Start.add(act, a, -1)
@@ -147,7 +140,7 @@ func (r *Replay) computeStart() {
 			r.Freed = from.freedBy != from.stack
 		}
 	}
-	// Contradictory allocations were counted neither at the end nor when freed.
+	// Allocations that contradict the events were not counted, neither at the end nor when they were freed.
 	r.eachAlloc(func(a *allocation) {
 		if a.born != never && a.done != never && !r.isFreedAt(a) {
 			r.Start.Requested += int64(a.size)
@@ -165,7 +158,7 @@ func (r *Replay) isFreedAt(a *allocation) bool {
 	return act == FreeCompleted && of == a
 }
 
-// add changes a level by an event if the argument by is 1, and undoes the event if it is -1.
+// add applies an event to a level if by is 1, and undoes it if by is -1.
 func (l *Level) add(act Action, a *allocation, by int64) {
 	switch act {
 	case Alloc:
@@ -214,14 +207,14 @@ func (r *Replay) End() Level {
 	return l
 }
 
-// liveAt reports whether memory is held after an event. The field born is never for memory from before the recording,
-// done is never for memory that was not freed.
+// liveAt reports whether the memory is held after an event. born is never for memory from before the recording, done is
+// never for memory that was not freed.
 func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
 
-// spansAt returns the reserved ranges after an event: the final ranges with later events undone. Segments appear and
-// disappear as a whole. Pages of expandable segments are mapped in parts, so their ranges are counted at edges.
+// spansAt returns the reserved ranges after an event: the final ranges with later events undone. Segments come and go
+// as a whole; pages of expandable segments are mapped in parts, so their overlaps are counted at edges.
 func (r *Replay) spansAt(event int) []span {
 	whole := map[uint64]uint64{}
 	var edges []edge
@@ -254,8 +247,7 @@ func (r *Replay) spansAt(event int) []span {
 	return out
 }
 
-// edge is an address from which on more reserved ranges cover memory than just before it. The field by is the
-// additional number; it is negative if fewer do.
+// edge is an address at which the number of ranges that cover memory changes by by.
 type edge struct {
 	at uint64
 	by int
@@ -280,8 +272,8 @@ func coveredSpans(edges []edge) (out []span) {
 	return out
 }
 
-// findSteps finds steps by marks. A step ends with each Optimizer.step; without these, with each ProfilerStep; without
-// both, with each mark of the most frequent name.
+// findSteps finds steps by marks. A step ends with each Optimizer.step, else with each ProfilerStep, else with each
+// mark of the most frequent name.
 func (r *Replay) findSteps() []Phase {
 	if r.Events() == 0 || !r.S.hasTime {
 		return nil
@@ -313,7 +305,7 @@ func (r *Replay) stepIntervals() []interval {
 	if len(chosen) == 0 {
 		return nil
 	}
-	// One pass over the levels finds the event at each of these times.
+	// One pass finds the event at each of these times.
 	var times []int64
 	for _, n := range chosen {
 		times = append(times, n[0].Micros, n[1].Micros)

@@ -24,7 +24,7 @@ func operandSize(op byte) (n int, known bool) {
 	return 0, false
 }
 
-// pushScalar executes opcodes of values without parts.
+// pushScalar executes opcodes that push a value without parts.
 func (m *machine) pushScalar(op byte) error {
 	n, known := operandSize(op)
 	if !known {
@@ -59,7 +59,7 @@ func (m *machine) pushScalar(op byte) error {
 	return nil
 }
 
-// pushInteger reads an integer of n bytes; a ninth byte is the sign of an address.
+// pushInteger reads an integer of n bytes; the ninth byte of an address is its sign.
 func (m *machine) pushInteger(n uint64) error {
 	if n > longestWhole {
 		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
@@ -113,7 +113,7 @@ func refuseOpcode(op byte) error {
 	return fmt.Errorf("the opcode %#02x is none that snapshots consist of", op)
 }
 
-// codeOpcodes names opcodes with which other readers of pickles run code.
+// codeOpcodes names the opcodes by which a pickle runs code in other readers.
 func codeOpcodes() map[byte]string {
 	return map[byte]string{
 		'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'i': "INST", 'R': "REDUCE", 'b': "BUILD", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", 'o': "OBJ",
@@ -132,7 +132,7 @@ func (m *machine) internText(b []byte) (uint32, error) {
 	s := string(b)
 	m.ids[s] = id
 	m.s.texts = append(m.s.texts, s)
-	m.key = append(m.key, keyOf(s))
+	m.key = append(m.key, m.keys[s])
 	m.action = append(m.action, m.actions[s])
 	return id, m.countMemory(len(s) + 80)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -45,78 +46,17 @@ const (
 	keys
 )
 
-func keyOf(s string) key {
-	switch s {
-	case "segments":
-		return kSegments
-	case "device_traces":
-		return kTraces
-	case "allocator_settings":
-		return kSettings
-	case "external_annotations":
-		return kNotes
-	case "action":
-		return kAction
-	case "addr", "address":
-		return kAddr
-	case "size":
-		return kSize
-	case "stream":
-		return kStream
-	case "time_us":
-		return kTime
-	case "frames":
-		return kFrames
-	case "pool_id", "segment_pool_id":
-		return kPool
-	case "device_free":
-		return kFree
-	case "name":
-		return kName
-	case "filename":
-		return kFile
-	case "line":
-		return kLine
+// keyNames maps the keys that a snapshot's dictionaries have in any version of PyTorch.
+func keyNames() map[string]key {
+	return map[string]key{
+		"segments": kSegments, "device_traces": kTraces, "allocator_settings": kSettings, "external_annotations": kNotes,
+		"action": kAction, "addr": kAddr, "address": kAddr, "size": kSize, "stream": kStream, "time_us": kTime, "frames": kFrames,
+		"pool_id": kPool, "segment_pool_id": kPool, "device_free": kFree, "name": kName, "filename": kFile, "line": kLine,
+		"fx_original_trace": kOriginal, "state": kState, "requested_size": kRequested, "total_size": kTotal, "blocks": kBlocks,
+		"device": kDevice, "is_expandable": kExpandable, "history": kHistory, "real_size": kRealSize, "stage": kStage,
+		"max_split_size": kMaxSplit, "garbage_collection_threshold": kCollection, "expandable_segments": kExpandableSetting,
+		"roundup_power2_divisions": kRoundup, "PYTORCH_CUDA_ALLOC_CONF": kConf, "host_segments": kHosts,
 	}
-	return rareKey(s)
-}
-
-func rareKey(s string) key {
-	switch s {
-	case "fx_original_trace":
-		return kOriginal
-	case "state":
-		return kState
-	case "requested_size":
-		return kRequested
-	case "total_size":
-		return kTotal
-	case "blocks":
-		return kBlocks
-	case "device":
-		return kDevice
-	case "is_expandable":
-		return kExpandable
-	case "history":
-		return kHistory
-	case "real_size":
-		return kRealSize
-	case "stage":
-		return kStage
-	case "max_split_size":
-		return kMaxSplit
-	case "garbage_collection_threshold":
-		return kCollection
-	case "expandable_segments":
-		return kExpandableSetting
-	case "roundup_power2_divisions":
-		return kRoundup
-	case "PYTORCH_CUDA_ALLOC_CONF":
-		return kConf
-	case "host_segments":
-		return kHosts
-	}
-	return kNone
 }
 
 // members holds the values of one dictionary by key.
@@ -289,15 +229,7 @@ func (m *machine) isStack(id uint32, items []value) bool {
 		end = m.s.stackAt[id+1]
 	}
 	have := m.s.stackID[m.s.stackAt[id]:end]
-	if len(have) != len(items) {
-		return false
-	}
-	for i, v := range items {
-		if uint64(have[i]) != v.v {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(have, items, func(frame uint32, v value) bool { return uint64(frame) == v.v })
 }
 
 func (m *machine) internPlace(p place) uint32 {

@@ -12,8 +12,8 @@ import (
 // allocConf is the environment variable with the settings of PyTorch's allocator.
 const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 
-// isExpandable reports whether expandable_segments is on: by the snapshot's text of settings (as in
-// PYTORCH_CUDA_ALLOC_CONF) if that names it, else by the snapshot's own member.
+// isExpandable reports whether expandable_segments is on, by the snapshot's settings text if that names it, else by the
+// snapshot's member.
 func (s *Settings) isExpandable() bool {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if m[1] == expandableName {
@@ -23,14 +23,13 @@ func (s *Settings) isExpandable() bool {
 	return s.Expandable
 }
 
-// expandableLine returns the assignment of PYTORCH_CUDA_ALLOC_CONF that turns on expandable_segments and keeps the
-// file's other settings.
+// expandableLine returns a PYTORCH_CUDA_ALLOC_CONF that adds expandable_segments to the file's settings.
 func (s *Settings) expandableLine() string {
 	return (&WhatIf{Setting: expandableName + ":True"}).confLine(s)
 }
 
-// bestSetting returns the setting, not a change of the program, with the lowest upper bound of the reserved peak; nil
-// if none is below the recorded peak.
+// bestSetting returns the setting with the lowest upper bound of the reserved peak; nil if none is below the recorded
+// peak. Changes of the program do not count.
 func (d *Device) bestSetting() *WhatIf {
 	var best *WhatIf
 	for i := range d.WhatIf {
@@ -42,8 +41,7 @@ func (d *Device) bestSetting() *WhatIf {
 	return best
 }
 
-// confLine returns the assignment of PYTORCH_CUDA_ALLOC_CONF that makes the change w and keeps the snapshot's other
-// settings.
+// confLine returns a PYTORCH_CUDA_ALLOC_CONF with the change w made to the file's settings.
 func (w *WhatIf) confLine(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
 		return allocConf + s.removeSetting(name) + "  # without " + name
@@ -55,7 +53,7 @@ func (w *WhatIf) confLine(s *Settings) string {
 	return allocConf + w.Setting
 }
 
-// parts matches the settings in a text, name first; lists are in brackets.
+// parts matches settings in a text, as name and value; lists are in brackets.
 var parts = lazyregexp.New(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
 
 func (s *Settings) removeSetting(name string) string {
@@ -68,7 +66,7 @@ func (s *Settings) removeSetting(name string) string {
 	return strings.Join(kept, ",")
 }
 
-// megabytesOf returns a setting found only in the text, bytes; 0 if absent.
+// megabytesOf returns, in bytes, a size that only the settings text has; 0 if absent.
 func (s *Settings) megabytesOf(name string) int64 {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if n, err := strconv.ParseInt(strings.TrimSpace(m[2]), 10, 64); m[1] == name && err == nil && n > 0 && n <= mostMegabytes {
@@ -78,8 +76,8 @@ func (s *Settings) megabytesOf(name string) int64 {
 	return 0
 }
 
-// leastLoss is the least share of fragmentation in the reserved peak for a finding: a caching allocator always keeps
-// some of each segment free. leastLossOOM applies after a failed request.
+// leastLoss is the share of fragmentation in the reserved peak from which there is a finding: a caching allocator
+// always keeps parts of segments free. leastLossOOM is for programs with a failed request.
 const (
 	leastLoss    = 0.10
 	leastLossOOM = 0.05
@@ -128,7 +126,7 @@ func (w *WhatIf) reservedText() string {
 	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
-// addServing names the settings that avoid an out-of-memory error, and reports whether there are any.
+// addServing adds the settings under which the failed request is served, and reports whether there are any.
 func (c *ruleInput) addServing(f *Finding) bool {
 	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
 		return false
@@ -152,8 +150,8 @@ func (c *ruleInput) addServing(f *Finding) bool {
 	return true
 }
 
-// findSettingInert finds settings without effect on driver calls. garbage_collection_threshold, which the replay does
-// not model, has no effect if a replay without it matches the recording.
+// findSettingInert finds settings without effect on driver calls. Without a memory limit the replay ignores
+// garbage_collection_threshold; a replay that still matches the recording shows that the setting has no effect.
 func findSettingInert(c *ruleInput) (Finding, bool) {
 	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false
@@ -177,7 +175,6 @@ func findSettingInert(c *ruleInput) (Finding, bool) {
 	for _, name := range names {
 		left.Text = left.removeSetting(name)
 	}
-	rest := left.Text
 	verb := "changes"
 	if len(names) > 1 {
 		verb = "change"
@@ -185,6 +182,6 @@ func findSettingInert(c *ruleInput) (Finding, bool) {
 	return Finding{Rule: gpuprof.RuleSettingInert, Of: ofReserved,
 		Title:    fmt.Sprintf("%s %s nothing: without it the allocator makes the same calls of the driver.", strings.Join(names, " and "), verb),
 		Evidence: map[string]any{"settings": c.r.S.Settings.Text, "driver_allocs": own.DriverAllocs, "driver_frees": own.DriverFrees},
-		PyTorch:  allocConf + rest + "  # without " + strings.Join(names, ", "),
+		PyTorch:  allocConf + left.Text + "  # without " + strings.Join(names, ", "),
 		Caveats:  []string{"garbage_collection_threshold acts only beside torch.cuda.set_per_process_memory_fraction"}}, true
 }

@@ -21,15 +21,10 @@ func (f *Frame) isPython() bool {
 
 // isUserCode reports whether a Python frame belongs to the program, not to a library.
 func (f *Frame) isUserCode() bool {
-	for _, library := range []string{"/torch/", "site-packages", "dist-packages", "<frozen "} {
-		if strings.Contains(f.File, library) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]string{"/torch/", "site-packages", "dist-packages", "<frozen "}, func(library string) bool { return strings.Contains(f.File, library) })
 }
 
-// siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
+// siteOfStack returns the innermost Python frame of the program, else of a library, else the autograd function.
 func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {
@@ -67,8 +62,8 @@ func (f *Frame) frameText() string {
 	return fmt.Sprintf("%s:%d in %s", f.File, f.Line, f.Name)
 }
 
-// Machinery reports whether a frame only records or calls; stacks omit it, like PyTorch's _memory_viz.py
-// (_frame_filter).
+// Machinery reports whether a frame only serves recording or calling; stacks omit such frames, like PyTorch's
+// _memory_viz.py (_frame_filter).
 func (f *Frame) Machinery() bool {
 	has := func(text string, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
@@ -94,7 +89,7 @@ type traits struct {
 	fused               bool // step of a fused optimizer
 }
 
-// newTraits determines the traits of a stack. An empty stack is autograd's, whose threads have no Python frames.
+// newTraits returns the traits of a stack. An empty stack is of an autograd thread, which has no Python frames.
 func newTraits(stack []Frame) traits {
 	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0}
 	builds := false

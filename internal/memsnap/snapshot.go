@@ -34,10 +34,10 @@ func actionNames() map[string]Action {
 	}
 }
 
-// never is the event number of changes outside the recording.
+// never is the event number of a change that the recording does not have.
 const never = ^uint32(0)
 
-// allocation is an allocated block, or the segment of an event. Event numbers count within a trace.
+// allocation is an allocated block, or the segment of an event. Events are numbered within a trace.
 type allocation struct {
 	addr, size uint64 // requested bytes
 	from       uint32 // index into Snapshot.origins
@@ -46,7 +46,7 @@ type allocation struct {
 	done       uint32 // event after which the memory can be reused
 }
 
-// origin holds properties that most allocations of one program line share.
+// origin has what most allocations of one program line share.
 type origin struct {
 	stack   uint32
 	freedBy uint32 // stack that freed the memory, 0 unknown
@@ -96,7 +96,7 @@ type Block struct {
 	stack, from              uint32 // from is its origin
 }
 
-// Note is a mark that the program or PyTorch set, such as Optimizer.step#AdamW.step.
+// Note is a mark set by the program or PyTorch, such as Optimizer.step#AdamW.step.
 type Note struct {
 	Name   string
 	Start  bool
@@ -139,8 +139,8 @@ type Snapshot struct {
 	stackAt []uint32 // stack i is stackID[stackAt[i]:stackAt[i+1]]
 	stackID []uint32
 	hasTime bool
-	// numbered reports that PyTorch 2.14 or newer wrote the file. Since 2.13, among free blocks of equal size the
-	// allocator takes the one in the oldest segment, but files of 2.13 lack the mark.
+	// numbered reports a file of PyTorch 2.14 or newer. Since 2.13, the allocator takes the free block in the oldest
+	// segment among those of equal size, but files of 2.13 have no mark.
 	numbered bool
 	pooled   bool // events have pools: PyTorch 2.12 or newer
 	hosts    int  // events of pinned memory, not replayed
@@ -155,7 +155,7 @@ const (
 	allocMask   = 1<<actionShift - 1
 )
 
-// tracePart is one device's part of the columns.
+// tracePart is one device's range of events, and its range of allocations.
 type tracePart struct{ first, last, allocs, lastAlloc int }
 
 func (s *Snapshot) originOf(a *allocation) *origin { return &s.origins[a.from] }
@@ -195,7 +195,7 @@ func (s *Snapshot) tracePartOf(device int) tracePart {
 	return tracePart{}
 }
 
-// column is a list of many values that grows by chunks and is never copied.
+// column is a long list that grows by chunks, so that growing copies nothing.
 type column[T any] struct {
 	chunks [][]T
 	n      int

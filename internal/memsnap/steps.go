@@ -48,7 +48,7 @@ func (r *Replay) stepMarks() [][2]Note {
 	return pairs[best]
 }
 
-// hasOptimizerSteps reports whether steps end with an optimizer, from which kinds of memory are inferred.
+// hasOptimizerSteps reports whether steps end with an optimizer, which the categories need.
 func (r *Replay) hasOptimizerSteps() bool {
 	return len(r.phases) > 0 && strings.HasPrefix(r.phases[0].Name, optimizerStep)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// recordedDriver is a driver that repeats the recording and detects different requests.
+// recordedDriver is a driver that answers like the recording, and detects other requests.
 type recordedDriver struct {
 	*model
 	at      int // next event
@@ -14,7 +14,7 @@ type recordedDriver struct {
 	differs bool
 }
 
-// matchNext returns the address of the next event if it is this call with this size.
+// matchNext returns the address of the next event; ok is false if that event is another call or size.
 func (t *recordedDriver) matchNext(act Action, bytes int64) (addr uint64, ok bool) {
 	if t.at >= t.r.Events() {
 		return 0, false
@@ -110,7 +110,7 @@ func (t *recordedDriver) replayNext(traits []traits) {
 		stack := t.r.S.originOf(row).stack
 		if to < t.r.Events() {
 			request, want := t.r.eventAt(to)
-			// Segments that the allocator returns to the driver to serve a request have the stack of the request.
+			// Segments returned to serve a request have the stack of that request.
 			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.originOf(want).stack || request == Alloc && !grew)
 			if (request == Alloc || request == OOM) && !emptied {
 				t.replayRequest(to)
@@ -133,8 +133,8 @@ func (t *recordedDriver) replayNext(traits []traits) {
 	}
 }
 
-// driverCalls reads the driver calls from the next event on. It returns the event after them, and whether they
-// allocated memory.
+// driverCalls skips the driver calls from the next event on. It returns the event after them, and whether any allocated
+// memory.
 func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	for to = t.at; to < t.r.Events(); to++ {
 		a, _ := t.r.eventAt(to)
@@ -146,7 +146,7 @@ func (t *recordedDriver) driverCalls() (to int, grew bool) {
 	return to, grew
 }
 
-// replayRequest repeats the request of an event, which must cause the recorded driver calls.
+// replayRequest repeats the request of event to, which must cause the recorded driver calls.
 func (t *recordedDriver) replayRequest(to int) {
 	act, want := t.r.eventAt(to)
 	t.asked = 0

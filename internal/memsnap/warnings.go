@@ -1,16 +1,11 @@
 package memsnap
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
-
-func (a *Analysis) sortDevices() {
-	slices.SortStableFunc(a.Devices, func(x, y Device) int { return cmp.Compare(y.Peak.Requested, x.Peak.Requested) })
-}
 
 func (a *Analysis) addWarnings(all []*Snapshot) {
 	add := func(w gpuprof.Warning) {

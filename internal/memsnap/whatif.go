@@ -7,29 +7,27 @@ import (
 // WhatIf is the simulated behaviour of the allocator under another setting, for the same requests.
 type WhatIf struct {
 	Setting string `json:"setting"` // of PYTORCH_CUDA_ALLOC_CONF, or a change to the program
-	// PeakReserved and LeastReserved bound the peak of reserved memory. PeakLive is the peak of live blocks. Bytes.
+	// PeakReserved and LeastReserved bound the peak of reserved memory, PeakLive is the peak of live blocks; bytes.
 	PeakReserved  int64 `json:"peak_reserved_bytes"`
 	LeastReserved int64 `json:"least_peak_reserved_bytes"`
 	PeakLive      int64 `json:"peak_live_bytes"`
 	DriverAllocs  int   `json:"driver_allocs"`
 	DriverFrees   int   `json:"driver_frees"`
 	Retries       int   `json:"retries"` // requests before which cached memory was returned
-	// Exact reports that the recording is complete, and that nothing missing in it affects the result.
+	// Exact reports that the recording is complete and that both bounds are equal.
 	Exact bool `json:"exact"`
-	// OOM reports whether the request that failed in the recording, or an earlier one, also fails with this setting. It
-	// is null if none failed or the result is uncertain. Later requests are not replayed.
+	// OOM reports whether the failed request, or an earlier one, also fails under this setting. It is null if no
+	// request failed, or if the answer is uncertain. Later requests are not replayed.
 	OOM *bool `json:"oom"`
 
 	advice bool // a setting, not a change to the program
 }
 
-// replaySettings replays the requests under every setting. The first is the file's own, with the recorded peak. An
-// out-of-memory error shows the size of the driver's memory, unless a limit of the process caused the error.
-//
-// A recording that starts late is replayed from its live blocks, packed by address, and from its segments. Under
-// another setting a program would have neither, so the deviation of the file's own setting widens all other figures.
-//
-// If the budget ends, no setting is reported, because the first ones would look best.
+// replaySettings replays the requests under every setting, first the file's own, for which it returns the recorded
+// peak. An out-of-memory error shows how much memory the driver has, unless a limit of the process caused it. A
+// recording that starts late is replayed from its live blocks, packed by address, and (without expandable segments)
+// also from its segments. Another setting would have led to neither, so the deviation of the file's own setting widens
+// the bounds of all others. If the budget ends, no setting is reported, because the first ones would look best.
 func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
 	run := &settingReplayer{r: r, b: b, checked: checked, last: r.Events()}
 	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had little more memory than was reserved
@@ -92,8 +90,8 @@ type settingReplayer struct {
 	limit   int64
 }
 
-// replayAll replays a setting under every relevant address policy and initial state. failed reports that a request was
-// refused, whole that the budget sufficed.
+// replayAll replays a setting under every relevant address policy and initial state. failed reports a refused request,
+// whole that the budget sufficed.
 func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool, err error) {
 	first := true
 	for _, packed := range []bool{true, false} {
@@ -136,8 +134,8 @@ func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool)
 	return WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, LeastReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries, advice: a.advice}, failed, s.Ties, whole, err
 }
 
-// replay repeats the requests up to and including event last. failed reports that a request was refused, whole that
-// the budget sufficed. A recording that starts late begins with its segments, or with its live blocks packed.
+// replay repeats the requests up to event last. failed reports a refused request, whole that the budget sufficed. A
+// recording that starts late begins with its live blocks packed, else with its segments.
 func (m *model) replay(b *budget, l *simulatedDriver, last int, packed bool) (failed, whole bool, err error) {
 	if !packed {
 		m.adoptBeginning(m.r.findBeginning(), l.adoptSegment)

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Irregular is the error for a found file that is not regular. Reading it might never end, or affect a device.
+// Irregular is the error about a found file that is not regular. Reading it might never end, or affect a device.
 type Irregular struct{ Kind string } // "a named pipe"
 
 // Error states the kind of file.
@@ -44,8 +44,8 @@ func CheckRegular(path string) error {
 }
 
 // OpenRegular is os.OpenFile for a found file. The error is ErrFolder or an *Irregular if the file, or the target of a
-// link, is not regular. It never blocks: it does not open irregular files, nor wait for a pipe that replaces the file
-// meanwhile.
+// link, is not regular. It never blocks: it opens no irregular file, and does not wait for a pipe that replaced the
+// file after the check.
 func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -72,24 +72,24 @@ func OpenRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 }
 
 // Folder is an untrusted folder as a file system. Its files must be regular, and are read up to the size limit of a
-// document. Links to folders are not followed. The number of entries of all listings is limited. It implements
+// document. It follows no links to folders. The number of entries of all its listings is limited. It implements
 // fs.ReadDirFS, fs.ReadFileFS and fs.StatFS, for fs.WalkDir and fs.Glob.
 type Folder struct {
 	dir  string
 	room *Entries
 }
 
-// Entries is the memory budget for the names of listings.
+// Entries is the memory budget of the names in listings.
 type Entries struct{ left atomic.Int64 }
 
-// NewEntries returns the memory budget for the names of one listing.
+// NewEntries returns a memory budget of DocumentMemory.
 func NewEntries() *Entries {
 	e := &Entries{}
 	e.left.Store(DocumentMemory() / entryMemory)
 	return e
 }
 
-// Take consumes budget for n names; it returns a TooLarge if the budget is exceeded.
+// Take consumes the budget of n names; it returns a TooLarge if there is too little.
 func (e *Entries) Take(n int) error {
 	if e.left.Add(-int64(n)) < 0 {
 		return &TooLarge{What: fmt.Sprintf("it holds more than %d files and folders", DocumentMemory()/entryMemory), Memory: DocumentMemory(), folder: true}
@@ -97,7 +97,7 @@ func (e *Entries) Take(n int) error {
 	return nil
 }
 
-// entryMemory is the budget per entry, bytes: name, path and a reader's data about the entry.
+// entryMemory is the memory of an entry, bytes: name, path and a reader's data about it.
 const entryMemory = 512
 
 // Dir returns the folder at a path, which need not exist.

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// MemoryVariable sets the memory limit for reading one file, or the traces of one job: "800MB", "2GiB".
+// MemoryVariable is the environment variable with the memory limit for reading one file, or the traces of one job:
+// "800MB", "2GiB".
 const MemoryVariable = "GPUPROF_MEMORY"
 
 // Default memory limits of reading, bytes.
@@ -18,7 +19,7 @@ const (
 	traceMemory    = 2 << 30
 )
 
-// Parts of the memory limit, in 512ths, for the text, which exists twice while it grows, and for the decoded data,
+// Parts of the memory limit, in 512ths: for the text, which exists twice while it grows, and for the decoded data,
 // which exist together with the text. The rest is for the program and garbage. A run with the shortest steps takes two
 // megabytes per second of its measurement.
 const (
@@ -61,7 +62,7 @@ func memorySetting(otherwise int64) int64 {
 	return otherwise
 }
 
-// TooLarge is the error for a file that exceeds a limit.
+// TooLarge is the error about a file that exceeds a limit.
 type TooLarge struct {
 	What string // "it unfolds to more than 64 MiB"
 	// Memory is the memory limit, bytes.

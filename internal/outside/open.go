@@ -1,8 +1,7 @@
-// Package outside opens untrusted files: once, read from beginning to end, decompressed if necessary, within a memory
-// limit (MemoryVariable). All untrusted files are opened with it.
-//
-// A file named by the user may be a pipe or a device (Open), for which waiting ends with the context. A file found in
-// a folder, a store or a cache must be regular (Found, Folder), because a planted pipe would block the program.
+// Package outside opens untrusted files; nothing else opens them. It opens a file once and reads it from start to end,
+// decompressed if necessary, within a memory limit (MemoryVariable). A file that the user names may be a pipe or a
+// device (Open); waiting for it ends with the context. A file that is found in a folder, a store or a cache must be
+// regular (Found, Folder), because a planted pipe would block the program.
 package outside
 
 import (
@@ -27,28 +26,28 @@ type Limits struct {
 	whole  bool // a part of the file is useless: reject a large file unread
 }
 
-// Document returns the limits of a file that is held in memory as a whole.
+// Document returns the limits of a file that is in memory as a whole.
 func Document() Limits {
 	text := DocumentText()
 	return Limits{Text: text, Memory: DocumentMemory(), window: uint64(max(text, leastWindow)), whole: true}
 }
 
-// traceText is the ratio of a trace's text limit to its memory limit.
+// traceText is the ratio of the text limit of a trace to its memory limit.
 const traceText = 8
 
-// Trace returns the limits of a file of which only events are kept.
+// Trace returns the limits of a file of which only events stay in memory.
 func Trace() Limits {
 	m := TraceMemory()
 	return Limits{Text: traceText * m, Memory: m, window: uint64(min(max(m/16, leastWindow), traceWindow))}
 }
 
-// Limits of a zstd window, bytes: at least for zstd -19, for traces at most for zstd --ultra -22 and --long.
+// Limits of a zstd window, bytes: zstd -19 uses leastWindow, and zstd --ultra -22 and --long use traceWindow.
 const (
 	leastWindow = 8 << 20
 	traceWindow = 128 << 20
 )
 
-// TooMuch returns the error for a file with more text than the limit.
+// TooMuch returns the error about a file whose text exceeds the limit.
 func (l Limits) TooMuch() error {
 	return &TooLarge{What: "it holds more than " + MemoryText(l.Text) + " of text", Memory: l.Memory}
 }
@@ -70,8 +69,8 @@ type File struct {
 const Stdin = "/dev/stdin"
 
 // Open opens a file that the user named, possibly a pipe or a device. Waiting for a writer, and each read, end with
-// ctx. Errors are the system's without the path (fs.ErrNotExist …), ErrFolder, ctx's, or a TooLarge for a regular file
-// above the size limit of a document, which is not read.
+// ctx. The error is the system's without the path (fs.ErrNotExist …), ErrFolder, ctx's, or a TooLarge: a regular file
+// above the size limit of a document is not read.
 func Open(ctx context.Context, path string, l Limits) (*File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -122,7 +121,7 @@ func (l Limits) newFile(file *os.File, r io.Reader, plain bool) (*File, error) {
 	return f, nil
 }
 
-// isDescriptor reports whether a path names an open file of this process, like /dev/stdin or a shell's <(…).
+// isDescriptor reports whether a path names an open file of this process, such as /dev/stdin or a shell's <(…).
 func isDescriptor(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
@@ -142,7 +141,7 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// Plain reports whether the file is regular and has its own name, so that the name leads to the same bytes again.
+// Plain reports whether the file is regular and has a name of its own, by which it can be read again.
 func (f *File) Plain() bool { return f.plain }
 
 // Head returns the first bytes of the stored file, at most n and 64 KiB.
@@ -162,7 +161,8 @@ func (f *File) Text() *Text {
 	return f.text
 }
 
-// Bytes returns the whole text, within l if l is narrower. The error is the read error (see Damaged), or a TooLarge.
+// Bytes returns the whole text, within l if l is the narrower limit. It fails with the read error (see Damaged) or a
+// TooLarge.
 func (f *File) Bytes(l Limits) ([]byte, error) {
 	text := f.Text()
 	if text.Form() == "" && f.size > l.Text {
@@ -215,7 +215,7 @@ func ReadFound(path string) ([]byte, error) {
 	return f.readAllOf(err)
 }
 
-// readAllOf reads the whole document and closes it; err is the error of opening.
+// readAllOf reads the whole document and closes it. err is the error of opening it.
 func (f *File) readAllOf(err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -224,9 +224,9 @@ func (f *File) readAllOf(err error) ([]byte, error) {
 	return f.Bytes(f.limits)
 }
 
-// Failed describes why a file could not be read. doing is the action and its object: "reading run x.json". The error
-// is ErrUsage if the file is missing or cannot be opened, ErrInput for invalid content. missing is the fix for a
-// missing file, damaged for broken compression.
+// Failed returns the error about a file that could not be read. doing is the action and its object: "reading run
+// x.json". The error is ErrUsage if the file is missing or cannot be opened, and ErrInput if its content is invalid.
+// missing is the fix for a missing file, damaged the fix for broken compression.
 func Failed(doing string, err error, missing, damaged string) error {
 	if whole, is := errors.AsType[*gpuprof.Error](err); is && whole.Fix != "" { // err has its own action and fix
 		return err
@@ -247,7 +247,7 @@ func Failed(doing string, err error, missing, damaged string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a readable file")
 }
 
-// Silent wraps a cause that the message already describes.
+// Silent wraps a cause whose text the message has already.
 type Silent struct{ Err error }
 
 // Error returns "".

@@ -17,7 +17,7 @@ func ReadProfile(ctx context.Context, path string) (*profile.Profile, error) {
 	return ParseProfile(text)
 }
 
-// ParseProfile is ReadProfile for a text already read.
+// ParseProfile is ReadProfile for a text.
 func ParseProfile(text []byte) (*profile.Profile, error) {
 	if err := checkProfile(text, NewRoom()); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func ParseProfile(text []byte) (*profile.Profile, error) {
 	return p, nil
 }
 
-// Bounds of the memory of a decoded profile, bytes: of a top-level message (the largest is a sample with maps and
-// lists), of a number or nested message in a list that still grows, and of a string in addition to its text.
+// Upper bounds of the memory of parts of a decoded profile, bytes: of a top-level message (the largest is a sample with
+// maps and lists), of a number or nested message in a list that still grows, and of a string without its text.
 const (
 	messageBytes = 256
 	numberBytes  = 24
@@ -44,7 +44,7 @@ const stringTable = 6
 
 var errNoProfile = errors.New("it is no profile")
 
-// checkProfile takes the memory for decoding a profile from room, before decoding.
+// checkProfile takes the memory that decoding a profile needs from room, before it is decoded.
 func checkProfile(b []byte, room *Room) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

@@ -22,7 +22,7 @@ type Text struct {
 	close []func()
 }
 
-// Unfold decompresses gzip or zstd, or passes plain text, by the first bytes.
+// Unfold decompresses gzip or zstd, which it recognizes by the first bytes. Other text is unchanged.
 func Unfold(r io.Reader, l Limits) *Text {
 	if t, ok := r.(*Text); ok {
 		return t
@@ -46,7 +46,7 @@ func decompress(raw *bufio.Reader, l Limits) *Text {
 		if depth == layers {
 			err = fmt.Errorf("it is compressed more than %d times over", layers)
 		} else {
-			z, err = t.open(form, in)
+			z, err = t.openForm(form, in)
 		}
 		if err != nil {
 			z = errorReader{err}
@@ -76,11 +76,11 @@ func isSkippable(head []byte) bool {
 	return len(head) >= 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
-// storedLimit limits stored bytes: skipped frames and empty members yield no text and could be read for ever.
+// storedLimit limits the stored bytes: skipped frames and empty members give no text, and could be read for ever.
 func (l Limits) storedLimit() int64 { return l.Text + l.Text/16 + 1<<16 }
 
-// open starts the decompression of t, read through in.
-func (t *Text) open(form string, in *limitedReader) (io.Reader, error) {
+// openForm starts the decompression of t's text, which it reads through in.
+func (t *Text) openForm(form string, in *limitedReader) (io.Reader, error) {
 	l := in.limits
 	if form == "gzip" {
 		return gzip.NewReader(in)
@@ -144,7 +144,7 @@ func (c *limitedReader) Read(p []byte) (int, error) {
 	return n, c.err
 }
 
-// markDamage marks errors of decompression.
+// markDamage marks errors that come from decompression.
 func (c *limitedReader) markDamage(err error) error {
 	if c.stored != nil && errors.Is(err, io.ErrUnexpectedEOF) { // a decoder hides the cause
 		if _, large := errors.AsType[*TooLarge](c.stored.err); large {
@@ -170,7 +170,7 @@ func (c *limitedReader) markDamage(err error) error {
 
 type damage struct{ err error }
 
-// Error returns the decompressor's error text, or a text that the data end too early.
+// Error returns the decompressor's text, or that the data end too early.
 func (d *damage) Error() string {
 	if errors.Is(d.err, io.ErrUnexpectedEOF) {
 		return "the compressed data ends too early"

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// waitFor opens a pipe that may have no writer yet, waiting at most until ctx ends. It closes a file that opens later.
+// waitFor opens a pipe that may have no writer yet, and waits at most until ctx ends. It closes a pipe that opens
+// later.
 func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		file *os.File
@@ -31,7 +32,7 @@ func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, erro
 	}
 }
 
-// interruptible reads a pipe or a device until ctx ends. A blocked read is then abandoned with its own buffer.
+// interruptible reads a pipe or a device until ctx ends. A blocked read then goes on alone, into its own buffer.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader

@@ -1,6 +1,6 @@
-// Package owner puts the creating process into the names of temporary files and folders. A killed process cannot
-// remove its files, so another gpuprof removes them after that process has ended. Files of other machines and
-// containers are left alone.
+// Package owner names temporary files and folders after the process that created them. A killed process cannot remove
+// its files; by the names, another gpuprof removes them after that process has ended. It never touches files of other
+// machines and containers.
 package owner
 
 import (
@@ -29,7 +29,7 @@ type Process struct {
 // Self returns this process.
 func Self() Process { return Process{os.Getpid(), StartOf(os.Getpid())} }
 
-// Alive reports whether the process still runs. Without a known start, any process with the same ID counts.
+// Alive reports whether the process still runs. If a start is unknown, any process with the same ID counts.
 func (p Process) Alive() bool {
 	found, err := os.FindProcess(p.Pid)
 	if err != nil {
@@ -46,11 +46,11 @@ func (p Process) Alive() bool {
 	return !isZombie(p.Pid) && (p.Start == 0 || now == 0 || now == p.Start)
 }
 
-// Prefix begins the names of temporary files and folders that are next to the user's files.
+// Prefix begins the names of temporary files and folders beside the user's files.
 const Prefix = ".gpuprof-"
 
-// Number of base-36 digits for the machine, the process and its start. All names have equal length, since the
-// length of a path can shift a program's memory layout.
+// Numbers of base-36 digits for the machine, the process and its start. All names have equal length, since the length
+// of a path can shift a program's memory layout.
 const hostDigits, pidDigits, startDigits = 6, 5, 8
 
 var tagged = lazyregexp.New(fmt.Sprintf(`-([0-9a-z]{%d})-([0-9a-z]{%d})-([0-9a-z]{%d})-[0-9A-Z]+`, hostDigits, pidDigits, startDigits))
@@ -65,7 +65,7 @@ func (p Process) ownerTag() string {
 	return "-" + hostTag() + "-" + base36(uint64(p.Pid), pidDigits) + "-" + base36(p.Start, startDigits)
 }
 
-// Tagged returns the name with the process as owner.
+// Tagged returns a name of TempName with the process as owner.
 func (p Process) Tagged(name string) string {
 	if m := tagged.FindStringSubmatchIndex(name); m != nil {
 		return name[:m[0]] + p.ownerTag() + name[m[7]:]
@@ -84,8 +84,8 @@ func MkdirTemp(dir, prefix string) (string, error) {
 	return made, os.Mkdir(made, 0o700)
 }
 
-// Of returns the process that created a file of this name; ok is false for a name from another machine, or one without
-// an owner.
+// Of returns the process that created a file of this name; ok is false if the name is from another machine, or has no
+// owner.
 func Of(name string) (Process, bool) {
 	m := tagged.FindStringSubmatch(name)
 	if len(m) < 4 || m[1] != hostTag() {
@@ -96,7 +96,7 @@ func Of(name string) (Process, bool) {
 	return Process{int(pid), start}, errors.Join(err, err2) == nil && pid > 0
 }
 
-// Left reports whether a file or folder was left behind by an ended process of this user. It does not follow links.
+// Left reports whether an ended process of this user left a file or folder. It does not follow links.
 func Left(path string) bool {
 	p, is := Of(filepath.Base(path))
 	if !is || p.Alive() {
@@ -116,7 +116,7 @@ func Sweep(dir string) {
 	}
 }
 
-// hostTag identifies this machine and, in a container, its process namespace: process IDs are valid only there, and
+// hostTag identifies this machine and, in a container, its process namespace: a process ID is valid only there, and
 // machines may share a temporary folder.
 func hostTag() string {
 	name, _ := os.Hostname() // "" if unknown

@@ -16,7 +16,7 @@ func StartOf(pid int) uint64 {
 	return t
 }
 
-// isZombie reports whether a process has ended without being reaped by its parent.
+// isZombie reports whether a process has ended, but its parent has not reaped it.
 func isZombie(pid int) bool {
 	f := Stat(pid)
 	return len(f) > 0 && (f[0][0] == 'Z' || f[0][0] == 'X')
@@ -25,8 +25,8 @@ func isZombie(pid int) bool {
 // statBytes is larger than a stat file with its 52 fields.
 const statBytes = 2048
 
-// Stat returns the fields of /proc/PID/stat from the third, the state; the second, a name, may hold any character. A
-// search for a program's processes reads this file of every process, so Stat makes only three system calls.
+// Stat returns the fields of /proc/PID/stat from the third, the state; the second is a name of any characters. A search
+// for a program's processes reads this file of every process, so Stat makes only three system calls.
 func Stat(pid int) [][]byte {
 	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

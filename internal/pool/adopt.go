@@ -1,13 +1,14 @@
 package pool
 
-// Part is a block of a segment that exists before the first Take. If it is Taken, its request was Requested bytes.
+// Part is a block of a segment that exists before the first Take. If it is Taken, its request asked for Requested
+// bytes.
 type Part struct {
 	Size, Requested int64
 	Taken           bool
 }
 
-// Adopt adds a segment that exists before the first Take, for a recording that starts late; no driver call is counted.
-// The parts cover the segment in the order of their offsets. taken has the blocks of Taken parts, in order.
+// Adopt adds a segment that exists before the first Take, for a recording that starts late. It counts no driver call.
+// The parts cover the segment, in order of their offsets. taken has the blocks of Taken parts, in order.
 func (p *Pool) Adopt(base uint64, stream, pool int, parts []Part) (segment int, taken []*Block) {
 	var whole int64
 	for _, part := range parts {

@@ -2,8 +2,8 @@ package pool
 
 import "fmt"
 
-// endless is the address space of an expandable segment, bytes: larger than any device's memory. PyTorch reserves 1
-// 1/8 of the device's memory, which never needs a second segment either.
+// endless is the address space of an expandable segment, bytes: larger than any device's memory, so that there is never
+// a second segment. PyTorch reserves 1 1/8 of the device's memory, with the same effect.
 const endless = 1 << 50
 
 // reachableSize returns the size that an idle block can grow to in place.
@@ -14,7 +14,7 @@ func (b *Block) reachableSize() int64 {
 	return b.Size
 }
 
-// expandSegment backs the first range of holes and idle blocks in an expandable segment that can hold want.
+// expandSegment backs the first range of holes and idle blocks, in an expandable segment, that has room for want.
 func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	b := p.findRoom(want)
 	if b == nil {
@@ -36,7 +36,7 @@ func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// findRoom returns the first block from which idle and unbacked memory together can hold want.
+// findRoom returns the first block from which on idle blocks and holes together have room for want.
 func (p *Pool) findRoom(want *Block) *Block {
 	holes := &want.of.holes
 	first := *want
@@ -85,7 +85,8 @@ func (p *Pool) addHole(b *Block) {
 	b.of.holes.insert(b)
 }
 
-// shrinkBlock returns the whole pages of an idle block to the driver and makes blocks of the remaining parts.
+// shrinkBlock returns the whole pages of an idle block to the driver, and makes blocks of the parts before and after
+// them.
 func (p *Pool) shrinkBlock(b *Block) error {
 	page := p.set.pageSize(b.of.small)
 	lo, hi := roundUp(b.Offset, page), (b.Offset+b.Size)/page*page

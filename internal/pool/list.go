@@ -2,10 +2,10 @@ package pool
 
 import "slices"
 
-// widest is the largest number of blocks in a part of a list; larger parts are split.
+// widest is the largest number of blocks in a part of a list; a larger part is split.
 const widest = 256
 
-// list keeps blocks in order. It is divided into parts, so that a change moves few entries.
+// list has blocks in order. It is divided into parts, so that a change moves few entries.
 type list struct {
 	parts [][]*Block
 	order func(a, b *Block) int
@@ -17,7 +17,7 @@ type list struct {
 // place is the position of a block in a list.
 type place struct{ part, at int }
 
-// find returns the first place whose block is not ordered before the block key.
+// find returns the first place whose block is not ordered before key.
 func (l *list) find(key *Block) place {
 	i, _ := slices.BinarySearchFunc(l.parts, key, func(part []*Block, key *Block) int { return l.order(part[len(part)-1], key) })
 	if i == len(l.parts) {
@@ -27,7 +27,7 @@ func (l *list) find(key *Block) place {
 	return place{i, at}
 }
 
-// get returns the block at a place, nil after the last.
+// get returns the block at a place; nil after the last.
 func (l *list) get(p place) *Block {
 	if p.part >= len(l.parts) {
 		return nil

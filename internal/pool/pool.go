@@ -1,41 +1,41 @@
 // Package pool simulates a caching allocator of device memory by PyTorch's rules: freed blocks stay reserved and serve
 // later requests, large blocks are split, free neighbours are joined, and whole segments are returned on request. It
-// only counts; the driver holds the memory.
-//
-// A segment is memory that the driver gave at once, a block a part of a segment; an idle block serves no request. An
-// expandable segment reserves address space and gets its memory page by page: a hole is a part without memory, and to
-// back a part is to get memory for it. A position is a segment number and an offset: addresses matter only if
-// Settings.Order is ByAddress. Type Pool is the whole allocator; the argument pool of its methods is a number: 0 for
-// the default pool, others for private pools, as of CUDA graphs. The argument want is the block that a request needs.
+// only counts; a Driver provides the memory. A segment is memory that the driver gave at once, and a block is a part of
+// a segment; an idle block serves no request. An expandable segment reserves address space and gets memory page by
+// page: a hole is a part without memory, and to back a part is to get memory for it. A position is a segment number and
+// an offset; addresses matter only if Settings.Order is ByAddress. A Pool is a whole allocator. The argument pool of
+// its methods is the number of one of PyTorch's pools: 0 is the default pool, others are private pools, such as the
+// pool of a CUDA graph. The argument want is the block that a request needs.
 package pool
 
 import "fmt"
 
-// Driver provides memory. Map creates a segment of the given number and bytes, Unmap returns it. Unmap waits for work
-// in flight if the device does.
+// Driver provides memory. Map creates a segment of a number and a size, bytes; Unmap returns it. If the device must
+// finish its work first, Unmap waits for it.
 type Driver interface {
 	Map(segment int, bytes int64) error
 	Unmap(segment int) error
 }
 
-// Pager provides the memory of expandable segments, in whole pages: Grow backs a part of a segment, Shrink returns it.
+// Pager provides the memory of expandable segments, in whole pages: Grow backs a part of a segment, Shrink returns its
+// memory.
 type Pager interface {
 	Grow(segment int, offset, bytes int64) error
 	Shrink(segment int, offset, bytes int64) error
 }
 
-// Addresser is a Driver with the base addresses of its segments, for Settings.Order ByAddress.
+// Addresser is a Driver that knows the base addresses of its segments, for Settings.Order ByAddress.
 type Addresser interface {
 	Base(segment int) uint64
 }
 
-// Releaser is a Driver for which Trim also returns pools other than 0. Released names the next such pool, each once
-// per Trim. Without it these pools keep their memory, like pools of existing CUDA graphs.
+// Releaser is a Driver for which Trim also returns pools other than 0. Released returns the next such pool, each once
+// per Trim. Without it these pools keep their memory, as pools of existing CUDA graphs do.
 type Releaser interface {
 	Released() (pool int, ok bool)
 }
 
-// Block is allocated memory: Size bytes from Offset of a segment. The request asked for Requested bytes.
+// Block is allocated memory: Size bytes from Offset of a segment. Its request asked for Requested bytes.
 type Block struct {
 	Segment                 int
 	Offset, Size, Requested int64
@@ -51,7 +51,7 @@ type Block struct {
 	prev, next *Block // neighbours in the segment
 }
 
-// shelf holds the idle blocks of one pool, of either small or large requests.
+// shelf has the idle blocks of one pool, for either small or large requests.
 type shelf struct {
 	small       bool
 	pool        int
@@ -59,14 +59,14 @@ type shelf struct {
 	searches    int
 }
 
-// Stats has the allocator's counters, in bytes and driver calls.
+// Stats has the allocator's counters: bytes, and driver calls.
 type Stats struct {
 	InUse, Requested, Reserved int64
 	PeakInUse, PeakReserved    int64
 	LargestIdle                int64
 	DriverAllocs, DriverFrees  int
 	Retries                    int // requests for which cached memory was returned first
-	// Ties counts requests for which several idle blocks had the same size; Settings.Order chooses among them.
+	// Ties counts requests for which several idle blocks had the same size, so that Settings.Order decided.
 	Ties int
 }
 
@@ -103,9 +103,9 @@ func (p *Pool) shelfFor(size int64, pool int) *shelf {
 	return p.shelves[pool][0]
 }
 
-// Take returns a block of at least the given bytes from a pool (0: default), for work on the stream. The block is the
-// smallest idle one that fits, split to size, or a new segment. If the driver refuses a segment, Take returns idle
-// segments and asks again; it returns a second error.
+// Take returns a block of at least the given bytes from a pool (0: default), for work on the stream. It is the smallest
+// idle block that fits, split to size, or a new segment. If the driver refuses a segment, Take returns idle segments
+// and asks again. It returns the error of a second refusal.
 func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	size := p.set.Round(bytes)
 	p.want = Block{Size: size, Stream: stream, of: p.shelfFor(size, pool), Offset: -1}
@@ -121,7 +121,7 @@ func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	return b, nil
 }
 
-// findBlock takes an idle block of at least want's size, or a new segment.
+// findBlock returns an idle block of at least want's size, or a new segment.
 func (p *Pool) findBlock(want *Block) (*Block, error) {
 	want.of.searches++
 	idle := &want.of.idle
@@ -148,7 +148,7 @@ func (p *Pool) findBlock(want *Block) (*Block, error) {
 	return p.growPool(want)
 }
 
-// usableAt returns the block at a place if it belongs to want's stream.
+// usableAt returns the block at a place, or nil if it does not belong to want's stream.
 func (p *Pool) usableAt(idle *list, at place, want *Block) *Block {
 	if b := idle.get(at); b != nil && b.Stream == want.Stream {
 		return b
@@ -156,7 +156,7 @@ func (p *Pool) usableAt(idle *list, at place, want *Block) *Block {
 	return nil
 }
 
-// growPool allocates memory for want. It returns want, or an idle block that contains enough.
+// growPool gets memory for want. It returns want, or an idle block that is large enough.
 func (p *Pool) growPool(want *Block) (*Block, error) {
 	if err := p.collectUnused(); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (p *Pool) growPool(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// requestMemory asks the driver once for memory.
+// requestMemory asks the driver for memory, once.
 func (p *Pool) requestMemory(want *Block) (*Block, error) {
 	whole := p.set.segmentSize(want.Size)
 	if p.set.Allowed > 0 && p.stats.Reserved+whole > p.set.Allowed {
@@ -218,7 +218,7 @@ func (p *Pool) countReserved(bytes int64) {
 	p.stats.PeakReserved = max(p.stats.PeakReserved, p.stats.Reserved)
 }
 
-// trimBlock splits off the part of a block beyond size if PyTorch would. The first part keeps the block's number.
+// trimBlock splits off the part of a block beyond size, if PyTorch would. The idle rest keeps the block's number.
 func (p *Pool) trimBlock(b *Block, size int64) {
 	if !p.set.worthSplitting(b, size) {
 		return
@@ -255,7 +255,8 @@ func (p *Pool) Give(b *Block) {
 	p.addIdle(p.joinNeighbours(b))
 }
 
-// joinNeighbours joins a block in no list with idle neighbours, or a hole with holes; the block's number stays.
+// joinNeighbours joins a block that is in no list with idle neighbours, or a hole with neighbouring holes. The joined
+// block has the block's number.
 func (p *Pool) joinNeighbours(b *Block) *Block {
 	if n := b.next; unlist(n, b.hole) {
 		p.mergeNext(b)
@@ -268,8 +269,8 @@ func (p *Pool) joinNeighbours(b *Block) *Block {
 	return b
 }
 
-// unlist removes b from its list and reports whether it did: with hole true only if b is a hole (a part without
-// memory), with hole false only if b is an idle block. b may be nil.
+// unlist removes b from its list, if hole is true only a hole, otherwise only an idle block. It reports whether it did.
+// b may be nil.
 func unlist(b *Block, hole bool) bool {
 	switch {
 	case b == nil || b.hole != hole:

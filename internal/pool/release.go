@@ -23,7 +23,7 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// Return returns the idle memory of a pool other than 0, small requests first. Trim treats pool 0 in another order.
+// Return returns the idle memory of a pool other than 0, small requests first. Trim returns pool 0 in another order.
 func (p *Pool) Return(pool int) error {
 	p.shelfFor(0, pool)
 	for _, of := range []*shelf{p.shelves[pool][1], p.shelves[pool][0]} {
@@ -63,9 +63,9 @@ func (p *Pool) returnSegment(b *Block) error {
 	return nil
 }
 
-// collectUnused returns idle segments of large requests in pool 0 while the reserved memory exceeds Collect. Each
-// round returns the segments idle for at least the average time, counted in searches (garbage_collect_cached_blocks of
-// c10/cuda/CUDACachingAllocator.cpp).
+// collectUnused returns idle segments of large requests in pool 0 while the reserved memory exceeds the fraction
+// Collect of Allowed. Each round returns the segments that were idle for at least the mean age, counted in searches
+// (garbage_collect_cached_blocks of c10/cuda/CUDACachingAllocator.cpp).
 func (p *Pool) collectUnused() error {
 	most := int64(p.set.Collect * float64(p.set.Allowed))
 	excess := p.stats.Reserved - most
@@ -104,8 +104,8 @@ func (p *Pool) collectUnused() error {
 	return nil
 }
 
-// makeRoom returns idle segments of at least MaxSplit to make room for want: the smallest sufficient segment, or else
-// the largest ones until they suffice.
+// makeRoom returns idle segments of at least MaxSplit to the driver, to make room for want: the smallest sufficient
+// segment, or else the largest ones until they suffice.
 func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
 	if p.set.Pages != nil {
 		return false, nil

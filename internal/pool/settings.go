@@ -17,14 +17,13 @@ const (
 	oversize    = 20 << 20 // with MaxSplit: a block exceeding a large request by this much does not serve it
 )
 
-// errNoRoom is the error if no cached memory could be returned for a request, errLimit if a request exceeds Allowed.
+// errNoRoom is the error if no cached memory could be returned for a request; errLimit, if a request exceeds Allowed.
 var (
 	errNoRoom = errors.New("too little cached memory is large enough")
 	errLimit  = errors.New("the process may reserve no more")
 )
 
-// Order selects the key by which the allocator chooses among idle blocks of equal size: it takes the block with the
-// least key.
+// Order selects the key of idle blocks of equal size. The allocator chooses the block with the least key.
 type Order uint8
 
 // Keys by PyTorch version.
@@ -44,15 +43,15 @@ type Settings struct {
 	Roundup     [16]uint64 // roundup_power2_divisions: by power of two from 1 MiB
 	Pages       Pager      // expandable_segments: the provider of their memory
 	// Allowed limits the process's reserved memory (set_per_process_memory_fraction), bytes. Collect is
-	// garbage_collection_threshold: above this fraction of Allowed, idle segments are returned, the longest unused first.
-	// It has no effect without Allowed.
+	// garbage_collection_threshold: above this fraction of Allowed, idle segments are returned, those idle for longest
+	// first. It has no effect without Allowed.
 	Allowed int64
 	Collect float64
 	Order   Order
 }
 
-// Round returns the memory for a request, bytes (round_size of c10/cuda/CUDACachingAllocator.cpp). A large block can
-// be up to 1 MiB larger, since the allocator does not split off a small remainder.
+// Round returns the memory for a request, bytes (round_size of c10/cuda/CUDACachingAllocator.cpp). The block can be up
+// to 1 MiB larger, since the allocator does not split off a small rest of a large block.
 func (s *Settings) Round(bytes int64) int64 {
 	if bytes < grain {
 		return grain
@@ -73,7 +72,7 @@ func (s *Settings) Round(bytes int64) int64 {
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// Segment returns the bytes that the driver is asked for if no idle block serves a request.
+// Segment returns the bytes that are requested from the driver if no idle block serves a request.
 func (s *Settings) Segment(request int64) int64 {
 	size := s.Round(request)
 	if s.Pages != nil {
@@ -103,7 +102,7 @@ func (s *Settings) pageSize(small bool) int64 {
 	return s.mediumSize()
 }
 
-// compareSize orders idle blocks by size within a stream, so that the first block large enough fits best.
+// compareSize orders idle blocks of a stream by size, so that the first block that is large enough fits best.
 func compareSize(a, b *Block) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Size, b.Size), cmp.Compare(a.tie, b.tie), cmp.Compare(a.Offset, b.Offset))
 }
@@ -123,7 +122,7 @@ func (s *Settings) tieRank(b *Block) uint64 {
 	return uint64(b.Segment) + 1
 }
 
-// allowsBlock reports whether a request of size may use an idle block of size block under MaxSplit.
+// allowsBlock reports whether, under MaxSplit, a request of size may use an idle block of size block.
 func (s *Settings) allowsBlock(block, size int64) bool {
 	switch {
 	case s.MaxSplit == 0:
@@ -134,7 +133,7 @@ func (s *Settings) allowsBlock(block, size int64) bool {
 	return block < size+cmp.Or(s.MaxRounding, oversize)
 }
 
-// worthSplitting reports whether PyTorch would split the part beyond size off a block.
+// worthSplitting reports whether PyTorch would split off the part of a block beyond size.
 func (s *Settings) worthSplitting(b *Block, size int64) bool {
 	rest := b.Size - size
 	if b.of.small || s.Pages != nil {

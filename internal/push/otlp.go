@@ -17,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// encodeOTLP returns an ExportProfilesServiceRequest, which has the same fields as ProfilesData. OTLP needs one
-// profile per sample type; they share one dictionary.
+// encodeOTLP returns an ExportProfilesServiceRequest, which has the same fields as ProfilesData. OTLP has a profile per
+// sample type; all share one dictionary.
 func (s *Server) encodeOTLP(p *profile.Profile) (message, error) {
 	d := newDictionary()
 	stacks, labels := make([]int32, len(p.Sample)), make([][]int32, len(p.Sample))
@@ -47,7 +47,7 @@ func (s *Server) encodeOTLP(p *profile.Profile) (message, error) {
 			ScopeProfiles: []*profiles.ScopeProfiles{scope},
 		}},
 	}
-	// Derive the ID from the content: the server then recognizes a repeated request as the same profile.
+	// Derive the ID from the content, so that the server recognizes a repeated request as the same profile.
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(data)
 	if err != nil {
 		return message{}, err
@@ -64,7 +64,7 @@ func textValue(s string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}}
 }
 
-// dictionary holds the tables that all profiles of a message share. Entry 0 of each table is empty.
+// dictionary has the tables that all profiles of a message share. Entry 0 of each table is empty.
 type dictionary struct {
 	out        *profiles.ProfilesDictionary
 	texts      map[string]int32
@@ -155,7 +155,8 @@ func (d *dictionary) addLabels(s *profile.Sample) (out []int32) {
 	return out
 }
 
-// checkPartial parses OTLP's answer. Field 1 is a partial success: the number of rejected profiles, and the reason.
+// checkPartial parses OTLP's answer. Its field 1 reports a partial success: the number of rejected profiles, and the
+// reason.
 func (s *Server) checkPartial(answer []byte) error {
 	if s.pyroscope {
 		return nil
@@ -180,8 +181,8 @@ func (s *Server) checkPartial(answer []byte) error {
 	return nil
 }
 
-// eachField calls each for the fields of a protobuf message, with the bytes of a length-delimited field or else the
-// number. It stops at the first malformed field.
+// eachField calls each for the fields of a protobuf message, with the bytes of a length-delimited field or the value of
+// a number. It stops at the first malformed field.
 func eachField(text []byte, each func(number protowire.Number, value []byte, count uint64)) {
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeTag(text)

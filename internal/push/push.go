@@ -1,9 +1,10 @@
 // Package push sends a profile to a server: a receiver of OTLP profiles (OpenTelemetry Collector) or Pyroscope.
-// Credentials come from the environment and appear in no message. A push has few attempts, each with a time limit.
+// Credentials come from the environment and are in no message. A push has few attempts, each with a time limit.
 package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func To(address string, getenv func(string) string) (*Server, error) {
 	refuse := func(why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the address to push to: %s", why).WithFix("give otlp+http://HOST:4318 (a receiver of OTLP profiles) or pyroscope+http://HOST:4040, with https where the server has it")
 	}
-	s := &Server{getenv: getenv, pause: sleep, client: &http.Client{
+	s := &Server{getenv: getenv, pause: waitPause, client: &http.Client{
 		Timeout:       tryTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials go to the named server only
 	}}
@@ -96,7 +97,7 @@ func (s *Server) String() string {
 	return document.CleanText(s.url.Scheme + "://" + s.url.Host + s.url.Path)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func waitPause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -107,7 +108,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Send sends a profile. It retries if the server is busy or out of reach, not if the server refuses.
+// Send sends a profile. It retries if the server is busy or cannot be reached, but not if the server refuses.
 func (s *Server) Send(ctx context.Context, p *profile.Profile) error {
 	encode := s.encodeOTLP
 	if s.pyroscope {
@@ -146,8 +147,7 @@ type message struct {
 	body  []byte
 }
 
-// sendOnce sends the message once. again reports that a retry may succeed; wait is the pause that the server asked
-// for.
+// sendOnce sends the message once. again reports that a retry may succeed; wait is the pause that the server requested.
 func (s *Server) sendOnce(ctx context.Context, m message) (again bool, wait time.Duration, err error) {
 	u := *s.url
 	u.RawQuery = m.query.Encode()
@@ -190,12 +190,7 @@ func (s *Server) authorize(r *http.Request) {
 	}
 }
 
-func (s *Server) serviceName() string {
-	if name := s.getenv(serviceVariable); name != "" {
-		return name
-	}
-	return "gpuprof"
-}
+func (s *Server) serviceName() string { return cmp.Or(s.getenv(serviceVariable), "gpuprof") }
 
 // describeRefusal formats the HTTP status and the first line of a text answer.
 func describeRefusal(status, kind string, text []byte) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// sampleConfig describes a sample type to Pyroscope, which drops types without an entry.
+// sampleConfig describes a sample type for Pyroscope, which drops types without a description.
 type sampleConfig struct {
 	Units       string `json:"units"`
 	DisplayName string `json:"display-name"`

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AnswerLive is the first screen while a program is recorded: how busy the GPU was that waited longest for launches.
-// Before any activity it counts the processes of h by state. It judges nothing, since only gpuprof analyze judges.
-// gone reports that the recording has ended; dir is the folder as the user named it.
+// AnswerLive answers while a program is recorded: how busy the GPU was that waited longest for launches, or without any
+// activity how many processes of h are in which state. It judges nothing; gpuprof analyze does. gone reports that the
+// recording has ended; dir is the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
 	ended := gone || len(live) > 0 && !slices.ContainsFunc(live, func(l Live) bool { return !l.Ended })
@@ -43,7 +43,7 @@ func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	return a
 }
 
-// Answer states how the program ended and what was recorded of it. It judges no time: gpuprof analyze does.
+// Answer states how the program ended and what was recorded. It judges no time; gpuprof analyze does.
 func (r *Result) Answer() gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recorded", Tone: gpuprof.TonePlain, Sentence: r.EndText()}
 	switch {
@@ -95,7 +95,8 @@ func (r *Result) EndText() string {
 	return fmt.Sprintf("%s %s after %s", name, how, gpuprof.FormatSeconds(r.WallS))
 }
 
-// mostStarved returns the device that waited longest for launches and its process, or the first process and nil.
+// mostStarved returns the device that waited longest for launches, and its process; without devices the first process
+// and nil.
 func mostStarved(live []Live) (l *Live, d *LiveDevice) {
 	for i := range live {
 		for k := range live[i].Devices {

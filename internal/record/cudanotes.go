@@ -37,11 +37,11 @@ func explainCUDA(o *Options, r *Result) {
 	}
 }
 
-// explainNotLoaded warns that no process reported to the recorder's status file, with the probable reason.
+// explainNotLoaded warns that no process wrote to the recorder's status file, with the probable reason.
 func explainNotLoaded(o *Options, r *Result) {
 	if hasFile(o.Dir, cudaStatus) { // loaded, but not even a line fitted into its file
 		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
-		for _, path := range recordings(o.Dir) {
+		for _, path := range listRecordings(o.Dir) {
 			_ = os.Remove(path) // the file holds no event
 		}
 		return
@@ -70,7 +70,7 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	}
 }
 
-// Error codes of CUPTI (CUptiResult) with a warning of their own in explainCUDAError.
+// CUPTI's error codes (CUptiResult) for which explainCUDAError has a warning.
 const (
 	cuptiOtherDriver  = 15
 	cuptiNotSupported = 34
@@ -78,7 +78,7 @@ const (
 )
 
 func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDAError) {
-	recorded := p.CUPTI != 0 // with a second libcupti, after the one of this error had failed
+	recorded := p.CUPTI != 0 // another libcupti worked after this one had failed
 	switch {
 	case e.Where == "write" || e.Where == "open":
 		fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
@@ -108,7 +108,7 @@ func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDA
 	}
 }
 
-// injectionTaken returns the library of another tool that CUDA_INJECTION64_PATH names, or "" if there is none.
+// injectionTaken returns another tool's library that CUDA_INJECTION64_PATH names; "" without one.
 func injectionTaken(env []string) string {
 	path := lookup(env, envInjection)
 	if _, err := os.Stat(path); path == "" || err != nil {

@@ -43,18 +43,18 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 	return nil
 }
 
-// followEvery is the pause between two reads of the recorder's files.
+// followEvery is the interval between two reads of the recorder's files.
 const followEvery = 200 * time.Millisecond
 
-// follower decides, while the program runs, when the recording is long enough.
+// follower decides during the program when the recording is long enough.
 type follower struct {
 	done chan struct{}
 	wg   sync.WaitGroup
 	stretch
 }
 
-// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded, or
-// WindowAfter + Window after the first kernel if the program has no steps.
+// startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. If the program
+// shows no steps, it asks WindowAfter + Window after the first kernel.
 func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *follower {
 	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)
@@ -76,7 +76,7 @@ func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *
 			case o.Rolling:
 				keepNewest(in.dir)
 			case !asked:
-				asked = f.isRecorded(ctx, time.Now()) && in.requestStop() == nil
+				asked = f.isRecorded(ctx, time.Now()) && writeControl(in.dir, controlStop) == nil
 			case !o.StopAfter:
 				return
 			case cudaSettled(readCUDA(in.dir)):
@@ -104,7 +104,7 @@ const (
 	chunkGraph  = 15
 )
 
-// hasChunk reports whether a recording has a chunk of a wanted type. It reads only the chunk heads.
+// hasChunk reports whether a recording has a chunk of a wanted type; it reads only chunk heads.
 func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -113,10 +113,7 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	defer f.Close()
 	var head [chunkHead]byte
 	for at := int64(fileHead); ; {
-		if _, err := f.ReadAt(head[:], at); err != nil {
-			return false
-		}
-		if binary.LittleEndian.Uint32(head[:]) != chunkMark {
+		if _, err := f.ReadAt(head[:], at); err != nil || binary.LittleEndian.Uint32(head[:]) != chunkMark {
 			return false
 		}
 		if wanted(binary.LittleEndian.Uint16(head[4:])) {
@@ -135,8 +132,8 @@ func hasKernel(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
 }
 
-// addCUDA renames the recorder's files to traces, lists them, and removes files without an event. left has the number
-// of records cut off, by file.
+// addCUDA renames the recorder's files to traces, lists them, and removes files without an event. left is the number of
+// records cut off, by file.
 func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
@@ -162,7 +159,7 @@ func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	}
 }
 
-// findRenamed returns the trace to which an earlier window renamed a recording, or "".
+// findRenamed returns the trace that an earlier window made of a recording, or "".
 func findRenamed(dir, file string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
 	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {
@@ -173,7 +170,7 @@ func findRenamed(dir, file string) string {
 	return ""
 }
 
-// rankOf returns the rank that the head of a recording names, or "".
+// rankOf returns the rank in the head of a recording, or "".
 func rankOf(path string) string {
 	_, after, _ := strings.Cut(string(headOf(path)), "\nrank=")
 	n := 0

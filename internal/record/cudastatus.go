@@ -1,8 +1,6 @@
 package record
 
 import (
-	"bufio"
-	"encoding/json"
 	"io"
 	"math"
 	"os"
@@ -26,8 +24,8 @@ type CUDAProcess struct {
 	OwnNS   int64  `json:"own_ns,omitempty"` // time spent in the recorder, ns
 	// LeftOut counts the CUPTI and NVTX records that begin after the window and were cut from the file.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Lost counts missing records by reason, in this order: dropped by CUPTI, without a buffer, not written to the file,
-	// lost names, and lost NVTX calls.
+	// Lost counts missing records by reason: dropped by CUPTI, without a buffer, not written to the file, lost names,
+	// lost NVTX calls.
 	Lost []int64 `json:"lost,omitempty"`
 	// Aside is the reason why the recorder recorded nothing: torch, driver.
 	Aside  string      `json:"aside,omitempty"`
@@ -73,13 +71,8 @@ func readCUDAFrom(dir string, from int64) []CUDAProcess {
 		return out
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(io.NewSectionReader(f, from, math.MaxInt64-from))
-	lines.Buffer(nil, maxStatusLine)
-	for lines.Scan() {
-		var l cudaLine
-		if json.Unmarshal(lines.Bytes(), &l) == nil {
-			out = applyCUDALine(out, &l)
-		}
+	for l := range jsonLines[cudaLine](io.NewSectionReader(f, from, math.MaxInt64-from)) {
+		out = applyCUDALine(out, l)
 	}
 	return out
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// growth is the ratio of file sizes between two searches; all searches read at most three times the final size.
+// growth is the factor by which a file grows between two searches, so that all searches read at most three times its
+// final size.
 const growth = 1.5
 
 // stepsSeen summarizes the steps in one process's recording so far.
@@ -24,7 +25,7 @@ type stepsSeen struct {
 	fresh  bool          // the last step ends near the end of the recording
 }
 
-// findSteps searches a recording for steps by the rules of gpuprof analyze.
+// findSteps searches a recording for steps, by the rules of gpuprof analyze.
 func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -45,7 +46,7 @@ func findSteps(ctx context.Context, path string) (s stepsSeen) {
 	return s
 }
 
-// medianStep returns the median time on the host of the steps, ns; there must be one.
+// medianStep returns the median length of a trace's steps on the host, ns.
 func medianStep(x *analyze.Index) int64 {
 	var took []int64
 	for i := range x.Steps {
@@ -55,7 +56,8 @@ func medianStep(x *analyze.Index) int64 {
 	return took[len(took)/2]
 }
 
-// stepsToSkip returns how many steps to leave out first: Skip, but without SkipExact no more than fit into Longest.
+// stepsToSkip returns the number of first steps to omit. That is Skip, and without SkipExact at most as many as fit
+// into Longest.
 func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip
@@ -66,8 +68,8 @@ func (o *Options) stepsToSkip(period time.Duration) int {
 // leastSteps is the minimum number of recorded steps, even if they take longer than Longest.
 const leastSteps = 3
 
-// hasEnough reports whether a recording has the requested and the skipped steps, and these last at least Window: the
-// second condition rejects the short loops of a program that starts up.
+// hasEnough reports whether a recording has the requested and the skipped steps, and all steps together last at least
+// Window; that rejects the short loops of a program that starts up.
 func (s stepsSeen) hasEnough(o *Options) bool {
 	if s.steps == 0 || !s.fresh {
 		return false
@@ -82,9 +84,9 @@ type stretch struct {
 	dir   string
 	first time.Time // when the first kernel was seen; zero before
 	all   map[string]stepsSeen
-	late  map[string]bool // recordings without steps by the deadline, to be cut to their window
-	old   map[string]bool // recordings of earlier windows
-	look  func(ctx context.Context, path string) stepsSeen
+	late  map[string]bool                                  // recordings without steps by the deadline, to be cut to their window
+	old   map[string]bool                                  // recordings of earlier windows
+	look  func(ctx context.Context, path string) stepsSeen // findSteps, or a test's
 	// skip is the number of steps to leave out at the beginning.
 	skip int
 }
@@ -93,8 +95,8 @@ func newStretch(o *Options, dir string) stretch {
 	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, late: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
 }
 
-// isRecorded reports whether every recording is complete: it has the requested steps, has ended, has no kernel, or had
-// no step by the end of its window.
+// isRecorded reports whether every recording is complete: it has the requested steps, has ended, has no kernel, or
+// found no step within its window.
 func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
 		if !slices.ContainsFunc(w.files(), hasKernel) {
@@ -121,8 +123,8 @@ func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	return all
 }
 
-// lookInTime searches a recording for steps. While none was found, the search must end with the recording's window:
-// otherwise a file that grows faster than it is read would never be stopped.
+// lookInTime searches a recording for steps. Before the first step is found, the search ends with the recording's
+// window: otherwise a file that grows faster than it is read would never be stopped.
 func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen) stepsSeen {
 	if before.steps == 0 {
 		var stop context.CancelFunc
@@ -132,8 +134,8 @@ func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen)
 	return w.look(ctx, path)
 }
 
-// cutToWindow removes the records after the window from recordings without steps. left is the number of removed
-// records by file; a recording that cannot be cut keeps all records.
+// cutToWindow removes records from behind the window of recordings without steps. left is the number of removed records
+// by file; a recording that cannot be cut keeps all.
 func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	var errs []error
@@ -154,5 +156,5 @@ func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err e
 }
 
 func (w *stretch) files() []string {
-	return slices.DeleteFunc(recordings(w.dir), func(path string) bool { return w.old[path] })
+	return slices.DeleteFunc(listRecordings(w.dir), func(path string) bool { return w.old[path] })
 }

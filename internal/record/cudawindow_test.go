@@ -60,7 +60,7 @@ func (a *armedBed) window(length time.Duration, look func(ctx context.Context, p
 	o := a.options
 	o.WindowAfter, o.Window = length, 0
 	w := newStretch(&o, a.dir)
-	for _, path := range append(recordings(a.dir), finished(a.dir)...) {
+	for _, path := range append(listRecordings(a.dir), listTraces(a.dir)...) {
 		w.old[path] = true
 	}
 	w.look = look

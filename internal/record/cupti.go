@@ -25,8 +25,8 @@ func (c CUPTI) Release() string {
 	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
 }
 
-// releaseOf maps a version of CUPTI's interface to a CUDA release. Up to 12.9 the interface has its own numbering, and
-// releases that share a number map to the last of them; from 13.0 on the version is the release.
+// releaseOf returns the CUDA release of a version of CUPTI's interface; 0 if unknown. From 13.0 the version is the
+// release. Up to 12.9 the interface has its own numbers, and of releases with the same number the last is returned.
 func releaseOf(version int) int {
 	switch v := version; {
 	case v >= 130000:
@@ -48,9 +48,9 @@ func ReleaseOf(version int) string { return CUPTI{CUDA: releaseOf(version)}.Rele
 func CanCUDA() bool { return len(injectLibrary) > 0 }
 
 // FindCUPTI searches the folders of CUDA and of NVIDIA's Python packages for libcupti. ask loads a library in a
-// separate process and returns its interface version; with nil ask, FindCUPTI returns every library without its
-// release. driver is the driver's CUDA release, 0 if unknown. The order is: releases up to the driver's, newest first,
-// then newer ones, oldest first. searched lists the folders.
+// separate process and returns its interface version; with nil, libraries of unknown release are returned too. driver
+// is the driver's CUDA release, 0 if unknown. The order is: releases up to the driver's, newest first, then newer ones,
+// oldest first. searched lists the folders.
 func FindCUPTI(env []string, program string, driver int, ask func(path string) (version int, err error)) (found []CUPTI, searched []string) {
 	seen := map[string]bool{}
 	for _, dir := range cuptiFolders(env, program) {
@@ -154,8 +154,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// SilentCUPTI returns the first libcupti in the searched folders, or "". It is for machines without a driver, where
-// libcupti 13.3 and later return no version.
+// SilentCUPTI returns the first libcupti in the searched folders, or "", for machines without a driver: there libcupti
+// 13.3 and later return no version.
 func SilentCUPTI(searched []string) string {
 	for _, dir := range searched {
 		if found := cuptiIn(dir); len(found) > 0 {
@@ -165,7 +165,7 @@ func SilentCUPTI(searched []string) string {
 	return ""
 }
 
-// missingCUPTI describes a missing libcupti and its fix for the user; searched lists the folders.
+// missingCUPTI returns a text and a fix for a missing libcupti; searched lists the searched folders.
 func missingCUPTI(searched []string) (text, fix string) {
 	if path := SilentCUPTI(searched); path != "" {
 		return "no libcupti answers when it is asked for its version: " + path + " does not, as without an NVIDIA driver, or with one that is too old for it",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -46,7 +47,8 @@ func WriteHook(dir string, modules embed.FS, config any, status string) error {
 // statusName is the hook's event file, one JSON object per line.
 const statusName = "hook.jsonl"
 
-// envHook holds the hook's folder. A nested gpuprof run finds the outer run's hook by it, and replaces that hook.
+// envHook names the variable with the hook's folder, by which a nested gpuprof run finds and replaces the outer run's
+// hook.
 const envHook = "GPUPROF_HOOK"
 
 // hookConfig is the content of config.json, which the hook reads.
@@ -72,8 +74,8 @@ type hook struct {
 	status  string
 }
 
-// writeHook writes the hook into a new temporary folder. The folder outlives gpuprof until the program and its
-// children have ended, because they import from it.
+// writeHook writes the hook into a new temporary folder. The folder is kept until the program and its children have
+// ended, since they import from it.
 func writeHook(o *Options) (*hook, error) {
 	out, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -98,14 +100,14 @@ func writeHook(o *Options) (*hook, error) {
 	return h, nil
 }
 
-// noteProgram notes the process that uses the hook's folder: the folder is removed after the process.
+// noteProgram registers the process that uses the hook's folder, which is removed after the process has ended.
 func (h *hook) noteProgram(pid int) {
 	if h != nil {
 		_ = h.scratch.Program(pid) // the process's environment names the folder as well
 	}
 }
 
-// environWithHook returns env with the hook first on PYTHONPATH. It removes the hook of an outer gpuprof run: two
+// environWithHook returns env with the hook first on PYTHONPATH, and without the hook of an outer gpuprof run: two
 // profilers cannot record one process.
 func (h *hook) environWithHook(env []string) []string {
 	outer := lookup(env, envHook)
@@ -114,8 +116,8 @@ func (h *hook) environWithHook(env []string) []string {
 		path += string(os.PathListSeparator) + rest
 	}
 	set := map[string]string{envHook: h.dir, "PYTHONPATH": path}
-	// PyTorch before 2.2 prints a line per recording stage on the program's standard error; 2.15 prints its tracepoints
-	// there, at the level above errors.
+	// Level 6 keeps Kineto from the program's standard error: PyTorch before 2.2 prints a line per recording stage, and
+	// 2.15 prints tracepoints at the level above errors.
 	if lookup(env, "KINETO_LOG_LEVEL") == "" {
 		set["KINETO_LOG_LEVEL"] = "6"
 	}
@@ -151,13 +153,11 @@ func lookup(env []string, name string) string {
 }
 
 func setEnviron(env []string, set map[string]string) []string {
-	out := make([]string, 0, len(env)+len(set))
-	for _, e := range env {
-		name, _, _ := strings.Cut(e, "=")
-		if _, replaced := set[name]; !replaced {
-			out = append(out, e)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		_, replaced := set[name]
+		return replaced
+	})
 	for name, v := range set {
 		out = append(out, name+"="+v)
 	}
@@ -169,11 +169,6 @@ func removeFromPath(path, dir string) string {
 	if path == "" || dir == "" {
 		return path
 	}
-	var kept []string
-	for _, p := range filepath.SplitList(path) {
-		if p != dir {
-			kept = append(kept, p)
-		}
-	}
+	kept := slices.DeleteFunc(filepath.SplitList(path), func(p string) bool { return p == dir })
 	return strings.Join(kept, string(os.PathListSeparator))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,8 @@ const (
 	controlIdle   = "i" // end the window
 )
 
-// ArmedFolder returns the folder of a recording. Its argument is this folder, or the id of a process that has the CUDA
-// recorder or the Python hook, or a descendant with one. It returns ErrUsage if there is none.
+// ArmedFolder returns the folder of a recording. of is the folder itself, or the ID of a process with the CUDA recorder
+// or the Python hook, or of its ancestor. The error is ErrUsage if there is no such recording.
 func ArmedFolder(of string) (string, error) {
 	if pid, err := strconv.Atoi(of); err == nil {
 		if dir := folderOf(pid); dir != "" {
@@ -48,7 +49,7 @@ func ArmedFolder(of string) (string, error) {
 	return dir, nil
 }
 
-// folderOf returns the recording folder of a process or of its first descendant with one, or "".
+// folderOf returns the recording folder of a process or of a descendant, or "".
 func folderOf(pid int) string {
 	proc := fmt.Sprintf("/proc/%d", pid)
 	text, _ := os.ReadFile(proc + "/environ") // unreadable for a process of another user
@@ -75,15 +76,15 @@ func folderOf(pid int) string {
 	return ""
 }
 
-// Window records one window in a running program whose recorder waits for requests (Options.Idle). It uses o's Steps,
-// Skip, Window, WindowAfter and Longest. The result has the window's traces, recorder events and warnings. If ctx
-// ends, Window returns the data recorded so far.
+// Window records one window in a running program whose recorder waits for requests (Options.Idle), by o's Steps, Skip,
+// Window, WindowAfter and Longest. The result has the window's traces, recorder events and warnings. If ctx ends, it
+// has what was recorded so far.
 func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	if err := MayRecord(dir); err != nil {
 		return nil, err
 	}
 	w := newStretch(o, dir)
-	for _, path := range append(recordings(dir), finished(dir)...) {
+	for _, path := range append(listRecordings(dir), listTraces(dir)...) {
 		w.old[path] = true
 	}
 	return w.recordWindow(ctx)
@@ -106,7 +107,7 @@ func (w *stretch) recordWindow(ctx context.Context) (*Result, error) {
 	return w.collectWindow(context.WithoutCancel(ctx), from)
 }
 
-// MayRecord returns an error if no window can be recorded in a folder now.
+// MayRecord returns ErrUsage if no window can be recorded in a folder now.
 func MayRecord(dir string) error {
 	state, err := outside.ReadFound(filepath.Join(dir, cudaControl))
 	switch all := readCUDA(dir); {
@@ -122,12 +123,7 @@ func MayRecord(dir string) error {
 
 // anyArmed reports whether a running process's recorder waits for a request to record.
 func anyArmed(all []CUDAProcess) bool {
-	for i := range all {
-		if p := &all[i]; p.Armed && isAlive(p.PID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(p CUDAProcess) bool { return p.Armed && isAlive(p.PID) })
 }
 
 func writeControl(dir, state string) error {
@@ -137,16 +133,16 @@ func writeControl(dir, state string) error {
 	return nil
 }
 
-// recordings lists the CUDA recordings in a folder: those still being written, and those not yet renamed to traces.
-func recordings(dir string) []string {
+// listRecordings lists the CUDA recordings in a folder that are not yet renamed to traces.
+func listRecordings(dir string) []string {
 	return outside.Dir(dir).Glob("cuda-*.gpt")
 }
 
 // closeWithin limits the wait for the recorders to close their files.
 const closeWithin = 30 * time.Second
 
-// collectWindow waits until the window's recordings are closed and renames them to traces. from is the status file's
-// size before the window, bytes.
+// collectWindow waits until the window's recordings are closed, and renames them to traces. from is the size of the
+// status file before the window, bytes.
 func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error) {
 	until := time.Now().Add(closeWithin)
 	for !w.isClosed() && time.Now().Before(until) {
@@ -166,7 +162,7 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 			return r, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
 		}
 	}
-	for _, path := range finished(w.dir) {
+	for _, path := range listTraces(w.dir) {
 		if !w.old[path] {
 			r.Traces = append(r.Traces, path)
 		}
@@ -177,8 +173,8 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 	return r, ctx.Err()
 }
 
-// processesSince reads the processes from the status file, from a byte offset on. A recorder at its size limit begins
-// another recording within the window: processesSince removes that file and counts its records as left out.
+// processesSince reads the processes from the status file, starting at byte from. A recorder at its size limit begins
+// another file within the window: that file is removed, and its records count as left out.
 func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAProcess) {
 	all := readCUDAFrom(w.dir, from)
 	full := map[int]int{} // index in out
@@ -198,19 +194,14 @@ func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAP
 	return out
 }
 
-// finished lists the traces in a folder.
-func finished(dir string) []string {
+// listTraces lists the traces in a folder.
+func listTraces(dir string) []string {
 	return outside.Dir(dir).Glob("trace-*.gpt")
 }
 
 // isClosed reports whether every recording of the window is closed.
 func (w *stretch) isClosed() bool {
-	for _, path := range recordings(w.dir) {
-		if !w.old[path] && !hasEnd(path) && isAlive(pidOf(path)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.files(), func(path string) bool { return !hasEnd(path) && isAlive(pidOf(path)) })
 }
 
 func pidOf(path string) int {
@@ -232,9 +223,9 @@ func traceName(path string) string {
 	return name
 }
 
-// HasRecorder reports whether the Python hook or the CUDA recorder left a file in a folder.
+// HasRecorder reports whether a folder has a file of the Python hook or of the CUDA recorder.
 func HasRecorder(dir string) bool {
-	return hasFile(dir, cudaStatus) || hasFile(dir, cudaConfig) || hasFile(dir, statusName)
+	return slices.ContainsFunc([]string{cudaStatus, cudaConfig, statusName}, func(name string) bool { return hasFile(dir, name) })
 }
 
 func hasFile(dir, name string) bool {
@@ -242,25 +233,15 @@ func hasFile(dir, name string) bool {
 	return err == nil
 }
 
-// Gone reports whether the program recorded in a folder has ended, or records no more.
+// Gone reports whether the program of a recording has ended, or records no more.
 func Gone(dir string) bool {
 	if hasFile(dir, cudaConfig) {
 		all := readCUDA(dir)
-		for i := range all {
-			if p := &all[i]; isAlive(p.PID) && (p.Ended == "" || p.Armed) {
-				return false
-			}
-		}
-		return len(all) > 0
+		return len(all) > 0 && !slices.ContainsFunc(all, func(p CUDAProcess) bool { return isAlive(p.PID) && (p.Ended == "" || p.Armed) })
 	}
 	if hasFile(dir, cudaStatus) {
 		return true // gpuprof removes the recorder's settings when the program ends
 	}
-	h := ReadHook(dir)
-	for i := range h.Processes {
-		if isAlive(h.Processes[i].PID) {
-			return false
-		}
-	}
-	return len(h.Processes) > 0 || hasFile(dir, ResultFile)
+	all := ReadHook(dir).Processes
+	return (len(all) > 0 || hasFile(dir, ResultFile)) && !slices.ContainsFunc(all, func(p Process) bool { return isAlive(p.PID) })
 }

@@ -34,7 +34,8 @@ const (
 	cudaLibrary = "gpuprof-cuda.so"
 )
 
-// Environment variables of the recorder. The CUDA driver and NVTX each load the library that their variable names.
+// Environment variables of the recorder. The CUDA driver and NVTX load the libraries that envInjection and
+// envInjectNVTX name.
 const (
 	envCUDA       = "GPUPROF_CUDA"
 	envInjection  = "CUDA_INJECTION64_PATH"
@@ -45,7 +46,7 @@ const (
 type injection struct {
 	dir     string // folder of the recording, absolute
 	library string
-	scratch *child.Scratch // lists what to remove once the program has ended
+	scratch *child.Scratch // files to remove once the program has ended
 }
 
 // writeInjection writes the recorder's settings and library into the folder of the recording.
@@ -97,8 +98,7 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	return in, nil
 }
 
-// placeLibrary writes the library where programs may execute it: into the recording's folder, or elsewhere if this
-// folder is mounted noexec.
+// placeLibrary writes the library into the recording's folder, or elsewhere if that folder is mounted noexec.
 func (in *injection) placeLibrary() error {
 	var errs []error
 	for _, dir := range append([]string{in.dir}, fallbackFolders()...) {
@@ -139,7 +139,7 @@ func (in *injection) writeLibrary(dir, path string) error {
 	return mayMap(path)
 }
 
-// environEntry returns the environment entry by which programs of this recording are recognized.
+// environEntry returns the environment entry that marks programs of this recording.
 func (in *injection) environEntry() string { return envCUDA + "=" + in.dir }
 
 // fallbackFolders lists folders for the library if the recording's folder forbids execution.
@@ -161,11 +161,7 @@ func (in *injection) environWithRecorder(env []string) []string {
 	return setEnviron(env, set)
 }
 
-func (in *injection) requestStop() error {
-	return writeControl(in.dir, controlStop)
-}
-
-// noteProgram notes the process that uses the library: the library's files are removed after the process.
+// noteProgram registers the process that uses the library, whose files are removed after the process has ended.
 func (in *injection) noteProgram(pid int) {
 	_ = in.scratch.Program(pid) // the process's environment names the folder as well
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// LiveStretch is the length of recording that a live view shows.
+// LiveStretch is the time that a live view shows.
 const LiveStretch = 30 * time.Second
 
 // Live summarizes a process's activity at the end of its recording.
@@ -35,7 +36,7 @@ type Live struct {
 	Lost            int64 // upper limit of the lost records
 }
 
-// LiveDevice has the shares of the measured time in which a device was busy, and in which it waited for launches.
+// LiveDevice has the shares of the measured time in which a device was busy or waited for launches.
 type LiveDevice struct {
 	ID            int
 	Busy, Starved float64 // 0 to 1
@@ -48,7 +49,8 @@ type LiveRow struct {
 	NS, Bytes int64
 }
 
-// LiveOf summarizes the last stretch of each process's newest recording in a folder. Idle processes are omitted.
+// LiveOf summarizes the end, of length stretch, of each process's newest recording in a folder. Processes without
+// activity in it are omitted.
 func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
 	var out []Live
 	for _, path := range liveFiles(dir) {
@@ -63,7 +65,7 @@ func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, err
 	return out, nil
 }
 
-// liveFiles lists each process's newest recording in a folder. Recordings of ended programs have other names.
+// liveFiles lists each process's newest recording in a folder, whether or not it is renamed to a trace.
 func liveFiles(dir string) []string {
 	newest := map[string]string{}
 	for _, pattern := range []string{"trace-*.gpt", "cuda-*.gpt"} {
@@ -75,12 +77,7 @@ func liveFiles(dir string) []string {
 			newest[pid] = path
 		}
 	}
-	var out []string
-	for _, path := range newest {
-		out = append(out, path)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Values(newest))
 }
 
 func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, ok bool, err error) {

@@ -47,7 +47,7 @@ func explainHook(o *Options, r *Result) {
 	}
 }
 
-// adviseOtherRecorder describes how to record the GPU work of a program without torch; "" without an NVIDIA driver.
+// adviseOtherRecorder states how to record the GPU work of a program without torch; "" without an NVIDIA driver.
 func adviseOtherRecorder(o *Options, r *Result) string {
 	switch {
 	case o.DriverCUDA == 0:
@@ -58,7 +58,7 @@ func adviseOtherRecorder(o *Options, r *Result) string {
 	return "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
 }
 
-// describeNoTorch states that no import of torch was seen, and in how many processes the hook was loaded.
+// describeNoTorch states that no import of torch was seen, and how many processes loaded the hook.
 func describeNoTorch(h *Hook) string {
 	if h.Loaded == 1 {
 		return "no import of torch was seen in the Python process of the program"
@@ -66,7 +66,7 @@ func describeNoTorch(h *Hook) string {
 	return fmt.Sprintf("no import of torch was seen in the %d Python processes of the program that loaded gpuprof's hook", h.Loaded)
 }
 
-// explainUnhooked warns of Python processes that were not recorded because they ran without the hook.
+// explainUnhooked warns of Python processes that ran without the hook, and so were not recorded.
 func explainUnhooked(o *Options, r *Result) {
 	ids := slices.Sorted(maps.Keys(r.unhooked))
 	who := fmt.Sprintf("process %d (%s)", ids[0], r.unhooked[ids[0]])
@@ -127,7 +127,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 }
 
-// explainSteps warns if fewer steps than requested were recorded, or steps of another kind.
+// explainSteps warns of fewer steps than requested, and of steps that may be other ones than the user means.
 func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
@@ -225,7 +225,7 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 }
 
-// suggestRetry returns a command that skips fewer steps; below two steps it asks for a longer run.
+// suggestRetry returns a command that skips fewer of the steps; for fewer than two it asks for a longer run.
 func suggestRetry(r *Result, steps int) string {
 	if steps < 2 {
 		return "record a run with more steps"

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// innerShell is the shell script between nsys and the program. It notes the program's start, restores its output,
-// which nsys redirects, and execs the program. If nsys closed the descriptors, the script opens the files by name.
+// innerShell is the shell script between nsys and the program. It notes the program's start, restores the program's
+// output, which nsys redirects, and execs the program. If nsys closed the descriptors, it opens the files by name.
 const innerShell = `: >"$GPUPROF_STARTED"
 out=$GPUPROF_OUT
 unset GPUPROF_STARTED GPUPROF_OUT
@@ -22,7 +22,8 @@ if { : >&3; } 2>/dev/null; then exec "$@" >&3 2>&4 3>&- 4>&-; fi
 if { : >>"$out/1" && : >>"$out/2"; } 2>/dev/null; then exec "$@" >>"$out/1" 2>>"$out/2"; fi
 exec "$@"`
 
-// runNsys runs the program under `nsys profile` and exports the report; or without nsys if nsys ends before the start.
+// runNsys runs the program under `nsys profile` and exports the report. If nsys ends before the program has started,
+// the program runs without it.
 func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByNsys
 	report := filepath.Join(o.Dir, "report.nsys-rep")
@@ -70,7 +71,7 @@ func (r *Result) exportReport(ctx context.Context, o *Options, report, said stri
 	r.Traces = append(r.Traces, sqlite)
 }
 
-// drainFor limits the wait for output of processes that nsys leaves running when it is ended.
+// drainFor limits the wait for the output of processes that an ended nsys leaves running.
 const drainFor = time.Second
 
 // ExportReport runs `nsys export` to write a report as an SQLite file and returns the last line that nsys printed; env

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Sampler measures telemetry outside of the program, such as a GPU's. It samples in its own goroutine from Start to
-// Stop; Stop returns tracks by name.
+// Sampler measures telemetry outside the program, such as a GPU's, in its own goroutine from Start to Stop. Stop
+// returns tracks by name.
 type Sampler interface {
 	Start(ctx context.Context, every time.Duration)
 	Stop() map[string]gpuprof.Track
@@ -55,29 +55,29 @@ type Options struct {
 	Shapes    bool // record operators' shapes
 	Stacks    bool // record Python stacks; with Memory also C++ stacks
 	// Memory records the history of PyTorch's allocator instead of a trace, from the first use of a device to the last
-	// recorded step. It turns off Nsight Systems and the CUDA recorder.
+	// recorded step. Nsight Systems and the CUDA recorder are then off.
 	Memory bool
-	// Window is the recorded time in a program without steps; the recording begins after WindowAfter.
+	// Window is the recorded time of a program without steps; it begins after WindowAfter.
 	Window, WindowAfter time.Duration
-	// Longest (0: DefaultLongest) limits the total time of the recorded steps: the recording ends with the step that
+	// Longest (0: DefaultLongest) limits the total time of the recorded steps. The recording ends with the step that
 	// exceeds Longest, or within a step at stepFactor times Longest.
 	Longest time.Duration
 	Nsys    NsysUse
-	// CUDA selects the programs that the CUDA recorder records. CUPTI is the path of a libcupti, ProgramsCUPTI, or "" for
-	// FindCUPTI's choice. Graphs "whole" makes one record per CUDA graph instead of one per node.
+	// CUDA selects the programs for the CUDA recorder. CUPTI is the path of a libcupti, ProgramsCUPTI, or "" for
+	// FindCUPTI's choice. Graphs "whole" records a CUDA graph as one operation instead of one per node.
 	CUDA   CUDAUse
 	CUPTI  string
 	Graphs string
 	// DriverCUDA is the driver's CUDA release, 1000 * major + 10 * minor; 0 if unknown. AskCUPTI returns a libcupti's
-	// interface version, from a separate process; nil: the version is not asked for.
+	// interface version from a separate process; nil leaves versions unknown.
 	DriverCUDA int
 	AskCUPTI   func(path string) (int, error)
-	// Idle makes the CUDA recorder wait: it records only when Window asks for it. Rolling records as long as the program
-	// runs and keeps only the end, for a live view.
+	// Idle makes the CUDA recorder wait for requests by Window. Rolling records as long as the program runs and keeps
+	// only the end, for a live view.
 	Idle, Rolling bool
 	// RecorderConfig holds "name=number" lines that precede the recorder's settings.
 	RecorderConfig string
-	// StopAfter ends the program once the CUDA recorder has ended. With the hook, Watch decides that.
+	// StopAfter ends the program once the CUDA recorder has ended; for the hook, Watch decides.
 	StopAfter bool
 	// Stdin, Stdout and Stderr are inherited by the program unchanged.
 	Stdin, Stdout, Stderr *os.File
@@ -89,7 +89,7 @@ type Options struct {
 	Log io.Writer
 }
 
-// stepFactor limits a single step to this multiple of Longest. WITHIN in the hook must be equal.
+// stepFactor limits a single step to this multiple of Longest. The constant WITHIN of the hook must be equal.
 const stepFactor = 10
 
 func (o *Options) longestRecording() time.Duration {

@@ -6,17 +6,17 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Overhead compares the step times before, during and after a recording. Times are means in seconds, trimmed by a
-// fifth of the values at either end (at least one); 0 without such steps. A median would fail if long and short steps
-// alternate, as with batches that arrive in bursts.
+// Overhead compares the step times before, during and after a recording. Times are means in s without a fifth of the
+// values at either end (at least one); 0 without such steps. A median would fail for alternating long and short steps,
+// as with batches that arrive in bursts.
 type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
 	AfterS  float64 `json:"after_s"`
-	// Ratio is the time of a recorded step divided by the time of a step without recording, for which the means before
-	// and after the recording count equally; 0 if unknown.
+	// Ratio is the time of a recorded step over the time of a step without recording, for which the means before and
+	// after count equally; 0 if unknown.
 	Ratio float64 `json:"ratio"`
-	// Uneven marks that the steps before and after differ in pace, so that there is no Ratio.
+	// Uneven reports that the steps before and after differ too much for a Ratio.
 	Uneven  bool    `json:"uneven,omitempty"`
 	ExportS float64 `json:"export_s"` // time for which the program paused while the trace was written, s
 }
@@ -24,7 +24,7 @@ type Overhead struct {
 // fewest is the minimum number of steps for a mean.
 const fewest = 3
 
-// pace is the largest ratio between the step times before and after the recording for which Ratio is given.
+// pace is the largest ratio between the step times before and after the recording for which there is a Ratio.
 const pace = 1.5
 
 // overheadOf compares the step times of a process before, during and after its recording; nil if no recorded step was
@@ -47,8 +47,8 @@ func bareSteps(p *Process) []float64 {
 	return slices.Concat(dropWarmUp(p.Before), p.Later)
 }
 
-// dropWarmUp leaves out the first steps, which are slower: because of caches and allocations at the program's start,
-// because of the profiler at the recording's start.
+// dropWarmUp drops the first steps, which are slower: at the program's start by caches and allocations, at the
+// recording's start by the profiler.
 func dropWarmUp(v []float64) []float64 {
 	if len(v) > fewest {
 		return v[len(v)/3:]
@@ -59,7 +59,8 @@ func dropWarmUp(v []float64) []float64 {
 	return v
 }
 
-// trimmedMean leaves out a fifth of the values at either end, at least one, so that an evaluation step does not count.
+// trimmedMean is the mean without a fifth of the values at either end, at least one, so that an evaluation step does
+// not count.
 func trimmedMean(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

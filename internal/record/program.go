@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// The command line alone selects the recorder: running the program to find out would run it twice.
+// Select the recorder by the command line alone. Other knowledge would need a further run of the program.
 
 var (
 	pythonName   = lazyregexp.New(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)
@@ -22,7 +22,7 @@ var (
 	importsOther = lazyregexp.New(`(?m)^\s*(import|from)\s+(jax|flax|cupy|tensorflow|numba\.cuda|pycuda|mxnet|warp|triton)\b`)
 )
 
-// headBytes limits the part of a script that is searched for imports and commands.
+// headBytes limits how much of a script is searched for imports and commands.
 const headBytes = 64 << 10
 
 func hasNsys() bool {
@@ -58,8 +58,8 @@ func findCUPTI(o *Options) ([]CUPTI, []string) {
 	return FindCUPTI(o.Env, o.Args[0], o.DriverCUDA, o.AskCUPTI)
 }
 
-// useCUDA decides whether the CUDA recorder is used: if the user asks for it, or if a libcupti is found and the
-// program is not Python or uses JAX or another framework instead of torch. cupti lists the libraries to try.
+// useCUDA decides whether the CUDA recorder is used: if the user asks for it, or if there is a libcupti and the program
+// is not Python or uses JAX or another framework instead of torch. cupti lists the libraries to try.
 func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
 	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || importsOtherFramework(o.Args))
 	if o.Memory || o.CUDA != CUDAAlways && !auto {
@@ -159,6 +159,7 @@ func importsOtherFramework(args []string) bool {
 
 func isELF(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
 
+// headOf returns the first headBytes of a file; nil if it cannot be read.
 func headOf(path string) []byte {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {

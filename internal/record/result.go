@@ -85,8 +85,8 @@ func (r *Result) Stored(dir string) *Result {
 	return &out
 }
 
-// storedCommand returns a command with masked secrets. A placeholder replaces an argument of several lines: a proposed
-// command, which is one line, could not repeat it.
+// storedCommand returns a command with masked secrets. A placeholder replaces an argument of several lines, because the
+// commands that gpuprof proposes are single lines.
 func storedCommand(args []string) []string {
 	out := document.MaskCommand(args)
 	for i, word := range out {

@@ -12,7 +12,7 @@ const rollMB = 64
 // groupByProcess returns a folder's recordings by process id, each in the order of their numbers.
 func groupByProcess(dir string) map[int][]string {
 	out := map[int][]string{}
-	for _, path := range recordings(dir) {
+	for _, path := range listRecordings(dir) {
 		out[pidOf(path)] = append(out[pidOf(path)], path)
 	}
 	for _, files := range out {

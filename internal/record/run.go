@@ -53,7 +53,8 @@ func Check(o *Options) error {
 }
 
 // Run runs the program to its end and returns its measurement. An error means that the program was never started; a
-// later failure is a warning in the result. Run passes on this process's signals; the end of ctx does not stop it.
+// later failure is a warning in the result. Run passes signals of this process on to the program. The end of ctx does
+// not stop the program.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := Check(&o); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func newResult(o *Options) *Result {
 	return &Result{Head: document.NewHead(document.Recording, o.Tool), Command: storedCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 }
 
-// SoFar returns the result of a running program from the hook's events so far.
+// SoFar returns the result of a program that still runs, from the hook's events so far.
 func SoFar(o *Options, h *Hook) *Result {
 	r := newResult(o)
 	r.addHook(o, h)
@@ -94,26 +95,18 @@ func SoFar(o *Options, h *Hook) *Result {
 func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	r.Recorder = ByHook
 	h, err := writeHook(o)
-	env := o.Env
+	status, child := "", childOf{args: o.Args, env: o.Env, started: h.noteProgram}
 	if err != nil {
 		reason, fix := gpuprof.FixOf(err)
 		r.warn("no-hook", "the program ran without being recorded: "+reason, fix)
 	} else {
 		defer h.scratch.Close()
-		if notifyOuterRun(env) {
+		if notifyOuterRun(o.Env) {
 			r.warn("inner-run", "this runs inside another gpuprof run, and the inner one records", "")
 		}
-		env = h.environWithHook(env)
-	}
-	status := ""
-	if h != nil {
-		status = h.status
+		status, child.env, child.hook = h.status, h.environWithHook(o.Env), h.dir
 	}
 	w := startWatcher(o, status, s)
-	child := childOf{args: o.Args, env: env, started: h.noteProgram}
-	if h != nil {
-		child.hook = h.dir
-	}
 	err = runChild(ctx, o, r, s, child)
 	w.close()
 	if r.Stopped = s.stopped; err != nil || h == nil {
@@ -160,8 +153,8 @@ func existingFiles(paths []string) []string {
 	return out
 }
 
-// removePartial removes the traces and memory snapshots that a killed process left incomplete, by the names that the
-// hook and Kineto use.
+// removePartial removes the incomplete traces and snapshots of killed processes, by the names that the hook and Kineto
+// use.
 func removePartial(dir string) {
 	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
 		for _, p := range outside.Dir(dir).Glob(pattern) {
@@ -177,7 +170,8 @@ type childOf struct {
 	hook      string        // the folder of the Python hook, "" none
 }
 
-// runChild runs a command, samples telemetry, passes signals on and records resource use. The child outlives gpuprof.
+// runChild runs a command, samples telemetry, passes signals on and records resource use. The child is not killed if
+// gpuprof ends.
 func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf) error {
 	path, err := exec.LookPath(c.args[0])
 	if err != nil {
@@ -194,7 +188,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", c.args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
 	}
-	own := selfPeak() // after Start, because this process's peak grows until the child execs
+	own := selfPeak() // after Start: this process's peak grows until the child execs
 	s.passTo(cmd.Process)
 	if c.started != nil {
 		c.started(cmd.Process.Pid)
@@ -221,8 +215,8 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, c childOf)
 	return nil
 }
 
-// fillUsage records a process's exit status and resource use. own is this process's peak memory when the child was
-// started, bytes: Linux counts it for the child too, so a smaller peak of the child stays unknown.
+// fillUsage records a process's exit status and resource use. own is the peak memory of this process when it started
+// the child, bytes: Linux counts own for the child too, so a smaller peak of the child is unknown.
 func (r *Result) fillUsage(state *os.ProcessState, own int64) {
 	if state == nil {
 		r.ExitCode = 1

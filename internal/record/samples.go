@@ -58,7 +58,7 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf returns the hook's samples of the thread that a trace shows; nil if none can be read.
+// SamplesOf returns the hook's samples of the thread in a trace; nil if none can be read.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil
@@ -76,7 +76,7 @@ func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	return s
 }
 
-// readSamples reads a file of samples. From a truncated file it returns the complete lines.
+// readSamples reads a file of samples; of a truncated file, its complete lines.
 func readSamples(path string) (*model.HostSamples, error) {
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {

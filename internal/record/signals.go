@@ -3,11 +3,12 @@ package record
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 )
 
-// signals passes this process's signals on to the program, and keeps them from ending this process.
+// signals passes this process's signals on to the program; they do not end this process.
 type signals struct {
 	ch   chan os.Signal
 	done chan struct{}
@@ -23,14 +24,8 @@ type signals struct {
 func catchSignals() *signals {
 	s := &signals{ch: make(chan os.Signal, 16), done: make(chan struct{})}
 	_, s.tty = foreground()
-	var wanted []os.Signal
-	for _, sig := range passedOn() {
-		// A signal ignored from the start (nohup) stays ignored in the program.
-		if !signal.Ignored(sig) {
-			wanted = append(wanted, sig)
-		}
-	}
-	signal.Notify(s.ch, wanted...)
+	// A signal ignored from the start (nohup) stays ignored in the program.
+	signal.Notify(s.ch, slices.DeleteFunc(passedOn(), signal.Ignored)...)
 	go s.passAll()
 	return s
 }
@@ -74,8 +69,8 @@ func (s *signals) passSignal(sig os.Signal) {
 	_ = s.to.Signal(sig) // the process may have ended already
 }
 
-// sentByTerminal reports whether the terminal already sent a signal to the program: Ctrl-C, Ctrl-\ and hang-up go to
-// every process of the foreground group, which includes the program.
+// sentByTerminal reports whether the program got a signal from the terminal already: Ctrl-C, Ctrl-\ and hang-up go to
+// every process of the foreground group.
 func (s *signals) sentByTerminal(sig os.Signal) bool {
 	front, terminal := foreground()
 	switch sig {

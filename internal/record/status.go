@@ -3,6 +3,8 @@ package record
 import (
 	"bufio"
 	"encoding/json"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,39 +13,39 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Process is the hook's report of a Python process that imported torch, or that was sampled without torch.
+// Process is the hook's report of a Python process that imported torch, or was sampled without torch.
 type Process struct {
 	PID   int    `json:"pid"`
 	Torch string `json:"torch"` // version
 	Rank  int    `json:"rank"`  // -1 if unknown
-	// Kind is the event by which steps were counted: optimizer, zero_grad, backward, module, loader or window; "" if none
-	// was seen, plain for a process without torch.
+	// Kind is the event that counts steps: optimizer, zero_grad, backward, module, loader or window; "" if none was
+	// seen, plain for a process without torch.
 	Kind     string `json:"kind"`
 	Steps    int    `json:"steps"`    // completed while the hook counted
 	After    int    `json:"after"`    // completed before the recording began
 	Recorded int    `json:"recorded"` // steps in the trace so far
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all requested steps are in the trace
-	// Bounded marks a recording that a limit ended: the time limit, or with Grown the memory limit. Grown is the growth
-	// of the process's memory, bytes.
+	// Bounded reports that a limit ended the recording: of time, or of memory if Grown is set. Grown is the growth of
+	// the process's memory, bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer whose step ends a recorded step. Place is its position among the thread's
+	// Optimizer is the class of the optimizer that ends a recorded step. Place is its position among the thread's
 	// Optimizers, in the order of their steps.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`
-	// OtherThreads is the number of threads, other than the counted one, that made optimizer steps.
+	// OtherThreads is the number of threads with optimizer steps besides the counted one.
 	OtherThreads int `json:"other_threads,omitempty"`
-	// File is the trace's name in the folder, "" if there is none. Bytes is its size; Whole is false for a truncated
-	// trace. OOMFile is the snapshot that was written at the first out-of-memory error.
+	// File is the trace's name in the folder, "" without a trace, Bytes its size. Whole is false for a truncated trace.
+	// OOMFile is the snapshot of the first out-of-memory error.
 	File    string  `json:"file,omitempty"`
 	OOMFile string  `json:"oom_file,omitempty"`
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // time to write the trace, s
-	// Samples is the file with clocks and stack samples of the thread that makes the steps, "" if there is none. Sampling
-	// marks that the sampling has not ended.
+	// Samples is the file with clocks and stack samples of the thread that makes the steps, "" without one. Sampling
+	// reports that it is not complete yet.
 	Samples  string `json:"samples,omitempty"`
 	Sampling bool   `json:"-"`
 	// Aside is the reason why nothing was recorded: own-profiler, forked, nsys, many-processes, no-device, own-history.
@@ -80,7 +82,7 @@ func (h *Hook) usePlain(ended bool) {
 	}
 }
 
-// plainProcess returns the process without torch that sent an event, or nil.
+// plainProcess returns the process without torch that sent an event; nil if a process with torch did.
 func (h *Hook) plainProcess(l *statusLine) *Process {
 	same := func(p Process) bool { return p.PID == l.PID }
 	at := slices.IndexFunc(h.plain, same)
@@ -139,7 +141,7 @@ func ReadWatched(dir string) Hook {
 	return h
 }
 
-// readStatus reads the hook's event file; empty without a file. It skips broken lines, which a full disk leaves.
+// readStatus reads the hook's event file; empty without a file. It skips broken lines, as a full disk leaves them.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)
@@ -147,15 +149,23 @@ func readStatus(path string) Hook {
 		return h
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxStatusLine)
-	for lines.Scan() {
-		var l statusLine
-		if json.Unmarshal(lines.Bytes(), &l) == nil {
-			h.applyEvent(&l)
-		}
+	for l := range jsonLines[statusLine](f) {
+		h.applyEvent(l)
 	}
 	return h
+}
+
+// jsonLines decodes each line of a status file. It skips lines that are no JSON.
+func jsonLines[T any](r io.Reader) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxStatusLine)
+		for lines.Scan() {
+			if l := new(T); json.Unmarshal(lines.Bytes(), l) == nil && !yield(l) {
+				return
+			}
+		}
+	}
 }
 
 func (h *Hook) applyEvent(l *statusLine) {
@@ -180,7 +190,7 @@ func (h *Hook) applyEvent(l *statusLine) {
 			h.Errors = append(h.Errors, l.Where+": "+l.Text)
 			return
 		}
-		// A process forked after the import of torch has no "torch" event.
+		// A process that was forked after the import of torch sends no "torch" event.
 		h.Processes = append(h.Processes, Process{PID: l.PID, Rank: -1})
 		at = len(h.Processes) - 1
 		if at > 0 {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// sampleEvery is the shortest telemetry interval: it resolves a program's phases at negligible cost.
+	// sampleEvery is the shortest interval of telemetry: it resolves a program's phases at negligible cost.
 	sampleEvery = 500 * time.Millisecond
-	// sampleCost limits the sampling to 1/sampleCost of a processor's time. The sampler's waiting does not count: it
-	// costs the program nothing.
+	// sampleCost limits sampling to 1/sampleCost of a processor's time, without the sampler's waits, which cost the
+	// program nothing.
 	sampleCost = 500
-	// capacity is the number of readings in a track. A full track drops every second reading and halves its rate.
+	// capacity is the number of readings in a track. A full track drops every second reading, and its interval doubles.
 	capacity = 1200
 	// ticksPerS is the number of clock ticks per second in /proc, which Linux fixes for user programs.
 	ticksPerS = 100
@@ -58,8 +58,8 @@ const (
 	treeTracks
 )
 
-// startTree starts to sample process pid and its descendants. It notes the Python processes whose PYTHONPATH lacks
-// hook, the folder of the Python hook.
+// startTree samples process pid and its descendants, and notes Python processes whose PYTHONPATH lacks hook, the folder
+// of the Python hook.
 func startTree(ctx context.Context, pid int, hook string) *tree {
 	t := &tree{
 		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),
@@ -140,10 +140,11 @@ func (t *tree) sampleTree() bool {
 	return true
 }
 
-// readProcess adds one process to sum. CPU times include the children that the process has waited for.
+// readProcess adds one process to sum; false if it has ended. CPU times include children for which the process has
+// waited.
 func (t *tree) readProcess(pid int, sum *[treeTracks]float64) bool {
 	b := t.readFile(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
-	// The name, in brackets, may contain any character. After its last bracket follow fields 3 on of proc(5).
+	// The process name in brackets may contain any character. Fields 3 and up of proc(5) follow the last bracket.
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
 		return false

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// watchEvery is the interval at which the size of the hook's event file is checked.
+	// watchEvery is the interval between checks of the event file's size.
 	watchEvery = 250 * time.Millisecond
-	// killAfter is the time in which a program must end after the request.
+	// killAfter is the time within which a program must end after the request.
 	killAfter = 10 * time.Second
 )
 
-// Settled reports whether at least one process has its trace, and every recording that began was written or failed.
+// Settled reports whether at least one process has its trace, and every recording that began has a trace or an error.
 func (h *Hook) Settled() bool {
 	some := false
 	for i := range h.Processes {
@@ -39,7 +39,7 @@ type watcher struct {
 	wg   sync.WaitGroup
 }
 
-// startWatcher calls Watch at once and whenever the event file grew, until Watch ends the watch or close is called.
+// startWatcher calls Watch at once and whenever the event file grows, until Watch or close ends the watch.
 func startWatcher(o *Options, path string, s *signals) *watcher {
 	w := &watcher{done: make(chan struct{})}
 	if o.Watch == nil {

@@ -14,7 +14,7 @@ import (
 // kneeShare is the share of requests that must be answered within the SLO.
 const kneeShare = 0.99
 
-// LoadCurve is a service under several loads, with its other settings fixed.
+// LoadCurve is a service under several loads; its other settings are fixed.
 type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 if the runs have several
@@ -29,7 +29,7 @@ type LoadPoint struct {
 }
 
 // Keeps reports whether 99 of 100 requests were answered within the SLO. Refused and failed requests count as
-// unanswered: refusals must not make a service look fast. known is false for too few requests.
+// unanswered, since refusals must not make a service look fast. known is false if the requests are too few.
 func (p LoadPoint) Keeps() (keeps, known bool) {
 	if !latency.Enough(kneeShare, p.Requests.Latency.Count) {
 		return false, false
@@ -44,8 +44,8 @@ func (p LoadPoint) hasLateSender() bool {
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
-// Knee returns the largest load that keeps the SLO. If a smaller load does not keep it, above is that load: noise or
-// a burst then decided one of the two. Both are -1 if there is none.
+// Knee returns the largest load at which the SLO is kept. If it is not kept at a smaller load, above is that load:
+// noise or a burst decided one of the two. Both are -1 if there is none.
 func (c LoadCurve) Knee() (knee, above float64) {
 	knee, above = -1, -1
 	for _, p := range c.Points { // by rising load
@@ -64,9 +64,9 @@ func (c LoadCurve) Knee() (knee, above float64) {
 	return knee, above
 }
 
-// Bar divides the range of loads, from 0 to 1 (saturation) or to the largest measured load: answered in time up to
-// the knee, not measured up to the next load, and too late above. It is nil without a knee, or if a load below the
-// knee was too late.
+// Bar divides the range of loads, from 0 to 1 (saturation) or to the largest measured load, into three parts: in time
+// up to the knee, not measured up to the next load, and too late above it. It is nil without a knee, or if a load below
+// the knee was too late.
 func (c LoadCurve) Bar() *gpuprof.Bar {
 	knee, above := c.Knee()
 	if knee <= 0 || above >= 0 {
@@ -87,7 +87,7 @@ func (c LoadCurve) Bar() *gpuprof.Bar {
 	return gpuprof.WholeBar(fmt.Sprintf("load from 0 to %.3g", most), "1", 1, parts)
 }
 
-// Text words the knee of the curve, or why it has none.
+// Text states the knee of the curve, or why it has none.
 func (c LoadCurve) Text() string {
 	name := ""
 	if c.Label != "" {
@@ -129,7 +129,7 @@ func (c LoadCurve) kneeText() string {
 }
 
 // Loads splits runs with a request rate into curves over the load; nil for fewer than two measured loads. A run whose
-// late sender may have delayed answers has no point. only reports whether the runs differ in load alone.
+// late sender may have delayed answers has no point. only reports whether the runs differ only in load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false

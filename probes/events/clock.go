@@ -15,11 +15,11 @@ const (
 	driftBound = 1e-4
 )
 
-// synchroniser relates the device's event clock to the caller's. Each block records an anchor event between two reads
-// of the caller's clock, so the anchor's time is known to their distance, the slack. The first anchor is the origin:
-// the time from the origin to a later anchor on both clocks gives the ratio of their rates, with an error of both
+// synchroniser relates the device's event clock to the caller's clock. Each block records an anchor event between two
+// reads of the caller's clock, whose distance (slack) bounds the error of the anchor's time. The first anchor is the
+// origin. The time from origin to a later anchor on both clocks gives the ratio of their rates, with an error of both
 // slacks over that time. Elapsed times between events are single precision, with a relative error of 6e-8: enough for
-// the ratio, but not for a long time. Times in a block therefore count from the block's own anchor.
+// the ratio, not for a long time. So times in a block count from the block's own anchor.
 type synchroniser struct {
 	origin     device.Event
 	started    bool
@@ -73,8 +73,8 @@ func (c *synchroniser) hostTime(ns int64) int64 {
 	return int64(math.Round(float64(ns) * c.multiplier))
 }
 
-// recordAnchor records an event between two reads of the caller's clock, and repeats this until the reads are close
-// or the tries are used up. The event keeps only its last record, so the result is from the last try.
+// recordAnchor records an event between two reads of the caller's clock, until the reads are close or the tries are
+// used up. The result is of the last try, since the event keeps only its last record.
 func recordAnchor(s device.Stream, e device.Event) (host, slack int64, err error) {
 	for range anchorTries {
 		h0 := Now()

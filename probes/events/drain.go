@@ -10,9 +10,9 @@ import (
 type Span struct {
 	Stage int
 	Step  int // index in the block
-	// HostStart and HostEnd bound the caller's time inside the span; for device stages this is the time to enqueue.
+	// HostStart and HostEnd bound the caller's time in the span; of a device stage that is the time to enqueue.
 	HostStart, HostEnd int64
-	// DevStart and DevEnd are the span's event times on the caller's clock; OnDevice is false without events.
+	// DevStart and DevEnd are the times of the span's events on the caller's clock; OnDevice is false without events.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
@@ -21,19 +21,19 @@ type Span struct {
 
 // Block holds a block's records.
 type Block struct {
-	// Begin holds the device time of each step's begin and, last, of the block's end; Period[i] = Begin[i+1]-Begin[i].
+	// Begin has the device time at which each step begins and, last, the block ends: Period[i] = Begin[i+1]-Begin[i].
 	Begin []int64
-	// Ends holds the device time of each step's end with EndEvents; nil if a step ends where the next begins.
+	// Ends has the device time at which each step ends, with EndEvents; nil if a step ends where the next begins.
 	Ends []int64
-	// HostBegin holds the steps' begins on the caller's clock; the block's end is not in it.
+	// HostBegin has the time at which each step begins on the caller's clock, without the block's end.
 	HostBegin []int64
 	Spans     []Span
 	Launches  []Launch // Kernels pass
 }
 
-// Drain reads a block's records back; the streams must be idle. Device times count from their step's begin event,
-// and the steps are chained from the anchor, so that single-precision times stay exact in a long block. They are
-// scaled if the device's clock and the caller's run at different rates.
+// Drain reads a block's records; the streams must be idle. Device times count from the begin event of their step, and
+// steps are chained from the anchor, so that single-precision times stay exact in a long block. They are scaled if the
+// two clocks run at different rates.
 func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if r.err != nil {
 		return nil, r.err

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The optional interfaces of a device. The Tracer has all their methods and passes calls on, with the device's own
-// streams instead of traced ones. If the device lacks a method, the Tracer's returns an ErrUsage that names it.
+// The optional interfaces of a device. Tracer has all their methods, which call the device's with the device's own
+// streams instead of traced ones. If the device lacks a method, the error is an ErrUsage that names it.
 
 var (
 	_ device.Threader     = (*Tracer)(nil)
@@ -131,7 +131,7 @@ func (t *Tracer) Libraries() map[string]string {
 	return nil
 }
 
-// baseStream returns the device's own stream for a traced one.
+// baseStream returns the device's stream behind a traced one.
 func baseStream(s device.Stream) device.Stream {
 	if ts, ok := s.(*tracedStream); ok {
 		return ts.Stream

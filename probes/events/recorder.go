@@ -17,14 +17,15 @@ import (
 type Pass uint8
 
 const (
-	// Bare records only each step's begin event. The ratio of probed to bare steps is the cost of the probe.
+	// Bare records only the begin event of each step. The ratio of probed to bare steps is the cost of the probe.
 	Bare Pass = iota
 	// Probed also records every stage.
 	Probed
-	// Kernels also records every launch and the stages' counters. It costs too much for absolute times: use shares.
+	// Kernels also records every launch and the stages' counters. It is too slow for absolute times, so only shares
+	// count.
 	Kernels
-	// Nothing records no event: only the caller's clock times the block, as the baseline of the probe-cost
-	// measurement. Such a block is not drained.
+	// Nothing records no event: the caller's clock alone times the block, as the baseline of the cost of probes. Such a
+	// block is not drained.
 	Nothing
 )
 
@@ -67,8 +68,7 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder creates all events for blocks of at most the given number of steps. tracer records the launches of the
-// Kernels pass.
+// NewRecorder creates all events for blocks of at most so many steps. tracer records the launches of the Kernels pass.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
@@ -100,7 +100,8 @@ func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, 
 // Capacity returns the largest number of steps in a block.
 func (r *Recorder) Capacity() int { return len(r.steps) }
 
-// EndEvents adds an end event to every step, for steps with gaps. The caller must then call EndStep after each.
+// EndEvents adds an end event to every step, for steps with gaps between them. The caller must then call EndStep after
+// each.
 func (r *Recorder) EndEvents() error {
 	for i := range r.steps {
 		if r.steps[i].end != nil {
@@ -126,14 +127,14 @@ func (r *Recorder) EndStep() error {
 	return nil
 }
 
-// Reset empties the recorder for a block of the given pass and relates the device's clock to the caller's
-// (synchroniser). The streams must be idle. anchorHost and slack are nanoseconds of Now.
+// Reset empties the recorder for a block of pass p and relates the device's clock to the caller's (synchroniser). The
+// streams must be idle. anchorHost and slack are nanoseconds of Now.
 func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	r.pass, r.n, r.err = p, 0, nil
 	return r.sync.reset(r.dev, r.main, r.anchor)
 }
 
-// Drift returns the caller's seconds per device second with its uncertainty; ok is false before two distant blocks.
+// Drift returns the caller's seconds per device second, with the uncertainty; ok is false before two distant blocks.
 func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }

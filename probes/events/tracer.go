@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// Tracer is a device that can record an event before and after every launch and copy. Sessions on it run unchanged.
-// Tracing is on only in the separate kernel pass; off, it costs one comparison per launch.
+// Tracer is a device that can record an event before and after every launch and copy. Sessions run on it unchanged.
+// Tracing is on only in the kernel pass; off, it costs one comparison per launch.
 type Tracer struct {
 	device.Device
 	on    bool
@@ -94,11 +94,12 @@ func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 	return t.Device.Load(k)
 }
 
-// Touched reports whether the device received any call: a set-up that fails without one was refused, not broken.
+// Touched reports whether the device got any call: a set-up that failed before the first was refused, and is not
+// broken.
 func (t *Tracer) Touched() bool { return t.touched }
 
-// CodeHash identifies the PTX of all kernels loaded so far, in any order: the first 16 hexadecimal digits of the
-// SHA-256 over their sorted SHA-256s. It is empty if the device runs no PTX.
+// CodeHash identifies the PTX of all loaded kernels, in any order: the first 16 hexadecimal digits of the SHA-256 of
+// their sorted SHA-256s. "" if the device runs no PTX.
 func (t *Tracer) CodeHash() string {
 	if len(t.code) == 0 || t.Info().Kind == "host" {
 		return ""
@@ -134,8 +135,8 @@ func (t *Tracer) Capture(s device.Stream, fn func() error) (device.Op, error) {
 	return t.traceOp(op), nil
 }
 
-// traceOp wraps an Op of the device. On a traced stream, the wrapper enqueues the Op on the underlying device stream
-// and records it as one launch.
+// traceOp wraps an Op of the device. On a traced stream, the wrapper enqueues the Op on the device's stream and records
+// one launch.
 func (t *Tracer) traceOp(op device.Op) device.Op {
 	parts := op.Parts()
 	name := fmt.Sprintf("graph of %d launches", len(parts))

@@ -47,7 +47,7 @@ func (m Machine) clockLine(c Clock) gpuprof.CheckLine {
 	return l
 }
 
-// MeasureSleep returns by how much a 1 ms sleep overruns: the median of several, in seconds.
+// MeasureSleep returns how much longer than 1 ms a sleep of 1 ms takes, s: the median of several.
 func MeasureSleep() float64 {
 	const n = 15
 	var late [n]float64

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// notRead is a doctor line, on a system other than Linux, for a value that gpuprof reads from Linux files.
+// notRead is a line of doctor on another system, for a value that gpuprof reads from files of Linux.
 type notRead struct {
 	found       string // "unknown" if empty
 	reason, fix string
@@ -15,7 +15,7 @@ type notRead struct {
 // onLinux is the reason if the system has the value and gpuprof does not read it.
 const onLinux = "gpuprof reads it on Linux only"
 
-// notReadOn maps system and line name to a notRead. Lines without an entry are examined as on Linux.
+// notReadOn maps system and line name to a notRead. Lines without an entry are checked as on Linux.
 var notReadOn = map[string]map[string]notRead{
 	"darwin": {
 		"cpu quota":         {"unknown", "macOS has no control groups to read a limit from", "none needed; a limit shows as spread of the step time"},

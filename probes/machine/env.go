@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Environment describes the device and machine m. Unreadable values stay empty.
+// Environment describes the device and the machine; unreadable values are empty.
 func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	env := gpuprof.Env{
 		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,
@@ -24,7 +24,7 @@ func (m Machine) Environment(dev device.Info) gpuprof.Env {
 	return env
 }
 
-// CPUModel returns the processor's name, or the vendor's part numbers if there is no name (arm64); "" if unknown.
+// CPUModel returns the processor's name, else the vendor's part numbers (arm64), else "".
 func (m Machine) CPUModel() string {
 	for _, key := range []string{"model name", "Model", "cpu model", "Hardware"} {
 		if v, ok := m.readField("proc/cpuinfo", key); ok && v != "" {
@@ -92,7 +92,7 @@ func parseRatio(num, den string) (float64, bool) {
 	return n / d, true
 }
 
-// Throttled returns the seconds for which the CPU quota has stopped this process's control group since it was created.
+// Throttled returns the time for which the CPU quota stopped this process's control group since it was created, s.
 func (m Machine) Throttled() (float64, bool) {
 	name, key, unit, ok := m.throttleFile()
 	if !ok {
@@ -105,8 +105,8 @@ func (m Machine) Throttled() (float64, bool) {
 	return numberAfter(s, key, unit)
 }
 
-// throttleFile returns the file with the time for which the CPU quota stopped the control group, the key in the file
-// and the unit in seconds.
+// throttleFile returns the file with the time for which the CPU quota stopped the control group, with its key there and
+// its unit in s.
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
 	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -8,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Examine checks everything that limits what can be measured here. d is the result of loading the GPU's driver;
-// noGPU is the reason why no GPU is used, or nil.
+// Examine checks everything that limits measurements here. d is the result of loading the GPU's driver; noGPU is the
+// reason why no GPU is used, or nil.
 func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	g := m.FindGPU(d)
 	lines := []gpuprof.CheckLine{
@@ -31,7 +32,7 @@ func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 
 func (m Machine) cpuLine() gpuprof.CheckLine {
 	n := runtime.NumCPU()
-	l := gpuprof.CheckLine{Name: "cpu", State: gpuprof.OK, Found: fmt.Sprintf("%s, %d logical CPUs", orUnknown(m.CPUModel()), n)}
+	l := gpuprof.CheckLine{Name: "cpu", State: gpuprof.OK, Found: fmt.Sprintf("%s, %d logical CPUs", cmp.Or(m.CPUModel(), "unknown"), n)}
 	if n < 2 {
 		l.State, l.Reason = gpuprof.Limited, "one CPU runs both the host thread and the device's streams, so they cannot overlap"
 		l.Fix = "use a machine with two CPUs or more"
@@ -71,7 +72,7 @@ func (m Machine) frequencyLine() gpuprof.CheckLine {
 		l.State, l.Found = gpuprof.Limited, gov+frequencySuffix(hz, okHz)
 		l.Reason, l.Fix = "the governor changes the clock with the load", "cpupower frequency-set -g performance"
 	default:
-		l.Found = orUnknown(gov) + frequencySuffix(hz, okHz)
+		l.Found = cmp.Or(gov, "unknown") + frequencySuffix(hz, okHz)
 	}
 	return l
 }
@@ -137,11 +138,4 @@ func (m Machine) perfLine() gpuprof.CheckLine {
 		return gpuprof.CheckLine{Name: "perf events", State: gpuprof.Missing, Found: fmt.Sprintf("paranoid level %d", v), Reason: "only root may count", Fix: "sysctl kernel.perf_event_paranoid=2"}
 	}
 	return gpuprof.CheckLine{Name: "perf events", State: gpuprof.OK, Found: fmt.Sprintf("paranoid level %d", v)}
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Driver is the result of loading the driver's library. The caller loads it, because a file in the loader's folders
-// may be no driver, or one of another machine.
+// Driver is the result of loading the driver's library. The caller loads it, since a file with the library's name may
+// be no driver, or one of another machine.
 type Driver struct {
 	Path string // the loaded file; "" if none was loaded
 	CUDA string // newest supported version, "12.4"
@@ -17,7 +17,7 @@ type Driver struct {
 	Absent bool
 }
 
-// GPU describes the files that show an NVIDIA GPU, without opening the GPU.
+// GPU is the files that show an NVIDIA GPU, without opening it.
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
@@ -46,17 +46,17 @@ func (m Machine) FindGPU(d Driver) GPU {
 	return g
 }
 
-// isWSL reports whether the GPU would be shared by Windows with WSL. Its driver belongs on Windows: a driver
-// installed inside WSL would replace it.
+// isWSL reports whether Windows would share the GPU with WSL. The driver belongs on Windows: one that is installed
+// inside WSL would replace it.
 func (g GPU) isWSL() bool { return g.isLinux() && g.Shared != "" }
 
-// Texts about a GPU under WSL, with a folder that dynlib.Places searches.
+// Texts about a GPU under WSL; /usr/lib/wsl/lib is one of the folders in dynlib.Places.
 const (
 	whereWindowsPutsIt = "it is neither where the loader looks nor in /usr/lib/wsl/lib, where Windows puts it"
 	installOnWindows   = "if the GPU is NVIDIA's, install its driver on Windows and not inside WSL, then run wsl --shutdown there; in a container, start it with --gpus all"
 )
 
-// Why returns as a clause why no GPU can be used; "" if driver and device are present.
+// Why returns the reason why no GPU can be used, as a clause; "" if driver and device are present.
 func (g GPU) Why() string {
 	switch {
 	case g.Driver.Absent && !g.isLinux():

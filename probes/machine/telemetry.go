@@ -49,7 +49,7 @@ func (t *Telemetry) addFiles(m Machine) {
 	t.addFile(m, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "cpu_frequency", "Hz", false, func(b []byte) (float64, bool) {
 		return firstInteger(b, 1e3)
 	})
-	// The machine's idle time is meaningless for a process that is limited to some CPUs.
+	// For a process limited to some CPUs, the machine's idle time is meaningless.
 	if m.countCPUs() == runtime.NumCPU() {
 		t.addFile(m, "proc/stat", "cpu_idle", "s", true, idleOf)
 	}

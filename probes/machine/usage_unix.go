@@ -9,7 +9,7 @@ type usage struct {
 	ok bool // the read succeeded
 }
 
-// addUsage adds the counts of getrusage; the first of them reads the values for all.
+// addUsage adds the counts of getrusage; the first of them reads all.
 func (t *Telemetry) addUsage() {
 	u := &t.usage
 	t.add("process_cpu_time", "s", true, func() (float64, bool) {

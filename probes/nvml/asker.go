@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// asker queries one GPU. It collects the queries that failed, with reasons, and the answers that indicate a fault.
+// asker queries one GPU. It collects failed queries with their reasons, and answers that indicate a fault.
 type asker struct {
 	g          gpu
 	forbidden  []string
@@ -40,7 +40,7 @@ func (a *asker) recordFault(err error) {
 	}
 }
 
-// faultText returns the fault that the answers indicate, "" for none. An answer that the GPU is lost suffices; an
+// faultText returns the fault that the answers indicate, "" without one. One answer that the GPU is lost is enough; an
 // unknown error or a timeout counts only if no query about the state succeeded.
 func (a *asker) faultText() string {
 	switch {
@@ -52,7 +52,8 @@ func (a *asker) faultText() string {
 	return ""
 }
 
-// askIdentity returns a name or address, "" if unknown. NVML has it in memory: success does not show a working GPU.
+// askIdentity returns a name or address, "" if unknown. NVML answers from memory, so an answer does not show that the
+// GPU works.
 func (a *asker) askIdentity(get func() (string, error)) string {
 	s, err := get()
 	if a.recordFault(err); err != nil || strings.Contains(s, "?") { // the driver returns GPU-????????-… for an unknown UUID
@@ -91,8 +92,8 @@ func (a *asker) askSwitch(q quantity, what string) Switch {
 	return On
 }
 
-// RepairHealth returns a fault with its fix if memory of the GPU waits for a repair or could not be repaired, or a
-// note about repaired memory. All are empty without repairs.
+// RepairHealth returns a fault with its fix if GPU memory waits for a repair or could not be repaired, or a note about
+// repaired memory; all "" without repairs.
 func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	switch {
 	case d.RemapFailed == On:
@@ -106,8 +107,8 @@ func (d DeviceInfo) RepairHealth() (fault, fix, note string) {
 	return "", "", ""
 }
 
-// ECCHealth returns the fault that the count of uncorrected errors indicates, with the fix. Errors up to the number
-// of replaced rows are in memory that is repaired, unless a row still waits for its repair.
+// ECCHealth returns the fault of uncorrected errors, with the fix. Errors up to the number of repaired rows are no
+// fault: they were in memory that is replaced.
 func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	if n := float64(d.Uncorrected); n > d.repairedRows() {
 		return fmt.Sprintf("%g uncorrected errors since the driver was loaded", n), d.resetFix() + "; if the fault returns, replace the GPU"
@@ -115,8 +116,8 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows returns the number of memory rows that were replaced by spare rows. It is 0 if the number is unknown,
-// and unless NVML reports that no row waits for a replacement and that none failed.
+// repairedRows returns the number of memory rows that spare rows replaced. It is 0 if NVML does not report the number,
+// or does not report that no row waits for a replacement and none failed.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

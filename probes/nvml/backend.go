@@ -14,7 +14,7 @@ var (
 	errClosed      = errors.New("the NVML library is closed")
 )
 
-// quantity is a number that NVML reports about a GPU, in base units; switches are 0 or 1.
+// quantity is a number that NVML reports about a GPU, in base units; a switch is 0 or 1.
 type quantity uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 	quantities // the number of quantities
 )
 
-// The field ids of nvmlDeviceGetFieldValues that are used, and units.
+// Field ids of nvmlDeviceGetFieldValues, and units.
 const (
 	fieldPower         = 74
 	fieldThermal       = 75
@@ -75,7 +75,7 @@ const (
 	kilobytesPerSecond = 1000 // nvml.h: "KB/s"
 )
 
-// field is one value of GetFieldValues; err is NVML's answer if ok is false.
+// field is one value of GetFieldValues; err is NVML's answer if it has no value.
 type field struct {
 	id    uint32
 	value float64

@@ -51,7 +51,7 @@ func checkSupported() error {
 	return nil
 }
 
-// startNVML starts NVML. After a failed start no other function may be called.
+// startNVML starts NVML. If that fails, no other function may be called.
 func startNVML(t *table) (system, error) {
 	if r := t.Init(); r != success {
 		return nil, initFailure(r)
@@ -59,8 +59,8 @@ func startNVML(t *table) (system, error) {
 	return &bound{t}, nil
 }
 
-// initFailure describes a failed start with the usual cause and the fix. It does not call the library, which is not
-// started.
+// initFailure describes a failed start, with the usual cause and the fix. It calls no function of the library, which is
+// not started.
 func initFailure(r result) error {
 	says := func(cause, fix string) error {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "starting NVML: %s", cause).WithFix("%s", fix)
@@ -104,8 +104,7 @@ func resultError(r result) error {
 	return failure(r)
 }
 
-// failure is a result without an error variable of its own. Its text is from nvml.h, since the library's text would
-// need another call.
+// failure is a result without an error variable. The text is from nvml.h, since the library's would need another call.
 type failure result
 
 func (f failure) Error() string {
@@ -120,7 +119,7 @@ func (f failure) Error() string {
 	return words + " (" + text + ")"
 }
 
-// showsFault reports whether this answer indicates a fault of the GPU if no other query succeeds.
+// showsFault reports whether the result indicates a fault of the GPU if no other query succeeds.
 func (f failure) showsFault() bool {
 	switch result(f) {
 	case errorInsufficientPower, errorTimeout, errorIRQIssue, errorUnknown:
@@ -129,7 +128,7 @@ func (f failure) showsFault() bool {
 	return false
 }
 
-// bound is a started NVML. A function that the library lacks is nil; every call checks that.
+// bound is a started NVML. Every call checks for a function that the library lacks, which is nil.
 type bound struct{ t *table }
 
 func readText(n int, f func(s *byte, n uint32) result) (string, error) {
@@ -200,7 +199,7 @@ func (h *handle) pci() (string, error) {
 	if h.t.PCI == nil {
 		return "", errUnsupported
 	}
-	// Older versions write the same numbers at the same offsets, and no others.
+	// Older versions write the same numbers to the same offsets.
 	info := new(pciInfo)
 	if err := resultError(h.t.PCI(h.d, info)); err != nil {
 		return "", err
@@ -240,7 +239,7 @@ func (h *handle) readFields(f []field) {
 	}
 	v := h.values[:len(f)]
 	for i := range v {
-		// A driver may fill only supported fields: the others must not look successful.
+		// A driver may set only the fields that it supports. Fields that it does not set must not look successful.
 		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
 	}
 	if err := resultError(h.t.Fields(h.d, int32(len(v)), &v[0])); err != nil {
@@ -280,7 +279,7 @@ func decodeField(v *fieldValue) (float64, bool) {
 // mostProcesses limits the length of the list of processes, in case the library never accepts a length.
 const mostProcesses = 1 << 16
 
-// growList calls get with longer and longer lists of T until the result fits.
+// growList calls get with longer lists until the result fits.
 func growList[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result) {
 	for size := uint32(8); ; size *= 2 {
 		out, n := make([]T, size), new(uint32)
@@ -295,7 +294,7 @@ func growList[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, re
 	}
 }
 
-// listOf lists processes by the newest function version that the library has.
+// listOf lists processes by the newest version of a function that the library has.
 func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref, *uint32, *processInfoV1) result) ([]processInfo, result) {
 	switch {
 	case get != nil:
@@ -344,7 +343,7 @@ func (h *handle) listProcesses() ([]Process, error) {
 	return out, last
 }
 
-// memoryOf returns a process's memory in bytes; NVML's all-ones value means "not available".
+// memoryOf returns a process's memory, bytes; all ones is NVML's value for unknown.
 func memoryOf(v uint64) gpuprof.Number {
 	if v == math.MaxUint64 {
 		return unknown
@@ -362,7 +361,7 @@ func (h *handle) listInstances() ([]gpu, error) {
 	}
 	var out []gpu
 	for i := range n {
-		// The index range has gaps: an index without an instance gives "not found".
+		// Indices have gaps; one without an instance gives "not found".
 		part := &handle{t: h.t}
 		err := resultError(h.t.MIGByIndex(h.d, i, &part.d))
 		switch {
@@ -391,7 +390,7 @@ func (h *handle) nearCPUs(cpus int) ([]uint, error) {
 	if cpus < 1 || h.t.CPUAffinity == nil {
 		return nil, errUnsupported
 	}
-	// The mask covers CPU numbers beyond the count: offline CPUs leave gaps.
+	// The mask is longer than the number of CPUs, because offline CPUs leave gaps.
 	set := make([]uint, (cpus-1)/8+1)
 	return set, resultError(h.t.CPUAffinity(h.d, uint32(len(set)), &set[0]))
 }

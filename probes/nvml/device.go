@@ -11,11 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// Device is the telemetry of one GPU or MIG instance (Library.Device); a zero Device reports everything as unknown.
-// Its methods are safe for concurrent use, except Start and Stop.
-//
-// For a MIG instance, clocks, temperature, link, throttling and processes belong to the whole GPU; memory is the
-// instance's own. Power, energy and utilisation are unknown, since NVML has only their sums over all instances.
+// Device is the telemetry of one GPU or MIG instance (Library.Device); a zero Device reports everything as unknown. Its
+// methods are safe for concurrent use, except Start and Stop. Of a MIG instance, clocks, temperature, link, throttling
+// and processes are of the whole GPU, memory is its own, and power, energy and utilisation are unknown, since NVML has
+// only their sums over all instances.
 type Device struct {
 	whole gated
 	part  gated // the MIG instance; empty for a whole GPU
@@ -45,7 +44,7 @@ var throttleReasons = []struct {
 	{"thermal", fieldThermal},
 }
 
-// swThermalAt is the index of the newer thermal counter in throttleReasons.
+// swThermalAt is the index of the newer software-thermal counter in throttleReasons.
 const swThermalAt = 2
 
 func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
@@ -60,7 +59,7 @@ func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
 	return d
 }
 
-// Info returns NVML's description of the GPU when the device was opened.
+// Info returns NVML's description of the GPU, from when the device was opened.
 func (d *Device) Info() DeviceInfo { return d.info }
 
 // Instance returns the MIG instance; ok is false for a whole GPU.
@@ -93,12 +92,12 @@ func (d *Device) readNumber(q quantity) (float64, bool) {
 	return v, err == nil
 }
 
-// EnergyJ returns the energy that the GPU has used since its driver was loaded, in joules. The counter is updated
-// at intervals (EnergyPeriod).
+// EnergyJ returns the energy that the GPU has used since its driver was loaded, J. The counter changes at intervals
+// (EnergyPeriod).
 func (d *Device) EnergyJ() (float64, bool) { return d.readNumber(energy) }
 
-// EnergyCounters returns functions that read the energy that each GPU has used since its driver was loaded, in joules, by
-// its UUID. ok is false for a GPU without a counter. A GPU in MIG mode is listed as a whole.
+// EnergyCounters returns, by UUID, functions that read the energy that a GPU has used since its driver was loaded, J.
+// ok is false without a counter. A GPU in MIG mode is listed as a whole.
 func (l *Library) EnergyCounters() map[string]func() (joules float64, ok bool) {
 	out := map[string]func() (float64, bool){}
 	for i, info := range l.Devices() {
@@ -112,8 +111,8 @@ func (l *Library) EnergyCounters() map[string]func() (joules float64, ok bool) {
 	return out
 }
 
-// PowerW returns the current power in watts: an instant reading if the driver has one, else the average over the
-// last second. Facts()["power"] names the kind.
+// PowerW returns the current power, W: an instant reading if the driver has one, else the average over the last second.
+// Facts()["power"] names which.
 func (d *Device) PowerW() (float64, bool) {
 	w, _, ok := d.powerNow()
 	return w, ok
@@ -137,7 +136,7 @@ func (d *Device) powerNow() (w float64, instant, ok bool) {
 // ClockHz returns the current clock of the multiprocessors.
 func (d *Device) ClockHz() (float64, bool) { return d.readNumber(smClock) }
 
-// readThrottle reads the throttle counters and calls the function then, both under the lock.
+// readThrottle reads the throttle counters and calls then, both under the lock.
 func (d *Device) readThrottle(then func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +144,7 @@ func (d *Device) readThrottle(then func()) {
 	then()
 }
 
-// throttledSeconds returns the increase of a counter since the device was opened. The older thermal counter is used
+// throttledSeconds returns the increase of counter i since the device was opened, s. The older thermal counter counts
 // only if the newer one is unknown. The caller holds mu.
 func (d *Device) throttledSeconds(i int) (float64, bool) {
 	f, z := d.throttle[i], d.zero[i]
@@ -155,9 +154,9 @@ func (d *Device) throttledSeconds(i int) (float64, bool) {
 	return max(0, f.value-z.value) * nanoseconds, true
 }
 
-// ThrottledS returns the seconds for which the clocks were reduced since the device was opened, and the reasons.
-// Simultaneous reasons each count, so the sum can exceed the elapsed time; the difference of two calls is 0 only
-// if no reason was active between them. ok is false if no counter is known.
+// ThrottledS returns the time for which the clocks were reduced since the device was opened, s, with the reasons.
+// Simultaneous reasons each count, so the sum can exceed the elapsed time. If two calls return the same sum, no reason
+// was active between them. ok is false without a known counter.
 func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	for name, v := range d.Throttles() {
 		ok = true
@@ -169,7 +168,7 @@ func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
 	return s, reasons, ok
 }
 
-// Throttles returns the seconds of ThrottledS by reason, without unknown counters.
+// Throttles returns the times of ThrottledS by reason, without unknown counters.
 func (d *Device) Throttles() map[string]float64 {
 	out := map[string]float64{}
 	d.readThrottle(func() {
@@ -182,7 +181,7 @@ func (d *Device) Throttles() map[string]float64 {
 	return out
 }
 
-// Processes lists the processes with a context on the GPU; this process must have one.
+// Processes lists the processes with a context on the GPU. This process must have one.
 func (d *Device) Processes() ([]Process, bool) {
 	list, err := d.whole.listProcesses()
 	if err != nil {
@@ -191,8 +190,8 @@ func (d *Device) Processes() ([]Process, bool) {
 	return d.procs.markOwn(list, true), true
 }
 
-// Foreign returns the number of processes on the GPU that are not ours: neither this process, nor its descendants,
-// nor the waiting gpuprof that started it (see isOurs).
+// Foreign returns the number of processes on the GPU that are not ours: not this one, not its descendants, not the
+// gpuprof that waits for it (isOurs).
 func (d *Device) Foreign() (n int, ok bool) {
 	list, ok := d.Processes()
 	return countForeign(list), ok
@@ -215,16 +214,15 @@ func (d *Device) Latency() (time.Duration, bool) {
 	return took[len(took)/2], true
 }
 
-// The measurement of the energy counter's period polls it each millisecond until energyMoves updates, for at most
-// energyTime.
+// EnergyPeriod reads the counter each energyPoll until energyMoves changes, for at most energyTime.
 const (
 	energyPoll  = time.Millisecond
 	energyMoves = 9
 	energyTime  = 3 * time.Second
 )
 
-// EnergyPeriod returns the median time between updates of the energy counter. ok is false without a counter or with
-// fewer than three updates in 3 s.
+// EnergyPeriod returns the median time between changes of the energy counter. ok is false without a counter, or with
+// fewer than three changes in 3 s.
 func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	last, ok := d.EnergyJ()
 	if !ok {
@@ -252,7 +250,7 @@ func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
 	if len(moves) < 3 {
 		return 0, false
 	}
-	// The first update ends an interval with an unknown beginning.
+	// The first change ends an interval whose beginning is unknown.
 	var gaps []time.Duration
 	for i := 1; i < len(moves); i++ {
 		gaps = append(gaps, moves[i]-moves[i-1])
@@ -312,7 +310,7 @@ func (d *Device) Facts() map[string]string {
 	number("power_default_w", float64(i.PowerDefault))
 	number("application_sm_clock_hz", float64(i.AppSMClock))
 	number("application_memory_clock_hz", float64(i.AppMemoryClock))
-	// The current link generation falls when the link is idle, so the maximum is reported. The width does not fall.
+	// An idle link lowers its generation, so the maximum is reported. Its width stays.
 	if Known(i.PCIeGenMax) && Known(i.PCIeWidth) {
 		out["pcie_link"] = fmt.Sprintf("gen%g x%g", float64(i.PCIeGenMax), float64(i.PCIeWidth))
 	}

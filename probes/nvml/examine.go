@@ -1,19 +1,19 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
 
-// newLine returns the line of a check with a drawback.
+// newLine returns the line of a check that found a drawback.
 func newLine(name string, state gpuprof.CheckState, found, reason, fix string) gpuprof.CheckLine {
 	return gpuprof.CheckLine{Name: name, State: state, Found: found, Reason: reason, Fix: fix}
 }
 
-// Examine checks all properties of the GPU that limit what can be measured on it. An unknown property is Missing,
-// never OK.
+// Examine checks the properties of the GPU that limit measurements. An unknown property is Missing, never OK.
 func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
@@ -24,7 +24,7 @@ func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 		return []gpuprof.CheckLine{newLine(name, gpuprof.Missing, d.describeLocation(), "NVML does not return it: "+d.Refused,
 			"check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
 	}
-	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), formatSize(d.MemoryTotal))}}
+	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", cmp.Or(d.Name, "unknown"), cmp.Or(d.UUID, "unknown"), cmp.Or(d.PCI, "unknown"), formatSize(d.MemoryTotal))}}
 	for _, l := range []gpuprof.CheckLine{
 		d.permissionLine(), d.persistenceLine(), d.migLine(), d.computeModeLine(), d.clockLine(),
 		d.throttleLine(), d.powerLine(), d.eccLine(), d.linkLine(), d.usersLine(),
@@ -131,7 +131,7 @@ func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 	return l
 }
 
-// throttleLine checks the current throttling; an idle GPU's reason is "idle".
+// throttleLine checks for throttling now; an idle GPU has the reason "idle".
 func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 	if d.Reasons == nil {
 		return unknownLine("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
@@ -225,7 +225,7 @@ func (d DeviceInfo) usersLine() gpuprof.CheckLine {
 	var others []string
 	for _, p := range d.Processes {
 		if !p.Own {
-			others = append(others, fmt.Sprintf("%s (%d, %s, %s)", orUnknown(p.Name), p.PID, p.Kind, formatSize(p.Memory)))
+			others = append(others, fmt.Sprintf("%s (%d, %s, %s)", cmp.Or(p.Name, "unknown"), p.PID, p.Kind, formatSize(p.Memory)))
 		}
 	}
 	if len(others) == 0 {
@@ -233,13 +233,6 @@ func (d DeviceInfo) usersLine() gpuprof.CheckLine {
 	}
 	return newLine("users", gpuprof.Limited, strings.Join(others, ", "),
 		"other programs share the GPU's time, memory and power, which changes every figure", "stop them, or take another GPU")
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 func formatSize(n gpuprof.Number) string { return gpuprof.FormatBytes(float64(n)) }

@@ -58,7 +58,7 @@ type DeviceInfo struct {
 	RemapPending  Switch         `json:"remap_pending"`
 	RemapFailed   Switch         `json:"remap_failed"`
 	RemappedRows  gpuprof.Number `json:"remapped_rows"` // replaced after an uncorrectable error
-	// Recovery is the action that the driver requires for recovery, as numbered in nvml.h; 0 is none.
+	// Recovery is the recovery action that the driver requires, as numbered in nvml.h; 0 is none.
 	Recovery gpuprof.Number `json:"recovery_action"`
 
 	PowerLimit    gpuprof.Number `json:"power_limit_w"`
@@ -92,7 +92,7 @@ type DeviceInfo struct {
 	Forbidden []string `json:"forbidden,omitempty"`
 	// Fault is NVML's answer that the GPU is lost or broken; "" for none.
 	Fault string `json:"fault,omitempty"`
-	// Refused is the reason why NVML returns no handle of the GPU although the GPU may be intact; "" for none.
+	// Refused is the reason why NVML returns no handle of a GPU that may be intact; "" without one.
 	Refused string `json:"refused,omitempty"`
 	// Unanswered maps failed queries about faults to NVML's reasons.
 	Unanswered map[string]string `json:"unanswered,omitempty"`
@@ -106,7 +106,7 @@ const (
 	QueryRecovery = "recovery action"
 )
 
-// Devices describes every GPU of the machine, even if CUDA_VISIBLE_DEVICES hides it. It is empty after Close.
+// Devices describes every GPU of the machine, also those that CUDA_VISIBLE_DEVICES hides. It is empty after Close.
 func (l *Library) Devices() []DeviceInfo {
 	if !l.enter() {
 		return nil
@@ -175,7 +175,7 @@ func describeClocks(a *asker, d *DeviceInfo) {
 	}
 }
 
-// describeInstances queries a GPU's MIG instances; the answers may show that the GPU is lost.
+// describeInstances queries a GPU's MIG instances; their answers may show that the GPU is lost.
 func describeInstances(a *asker) []Instance {
 	parts, err := a.g.listInstances()
 	if a.recordFault(err); err != nil {
@@ -207,15 +207,10 @@ func computeModeName(v gpuprof.Number) string {
 	if !Known(v) {
 		return ""
 	}
-	switch v {
-	case 0:
-		return "default"
-	case 1:
-		return "exclusive-thread"
-	case 2:
-		return "prohibited"
-	case 3:
-		return "exclusive-process"
+	for i, name := range []string{"default", "exclusive-thread", "prohibited", "exclusive-process"} {
+		if v == gpuprof.Number(i) {
+			return name
+		}
 	}
 	return strconv.FormatFloat(float64(v), 'f', -1, 64)
 }
@@ -241,12 +236,12 @@ func reasonNames(bits uint64) []string {
 	return out
 }
 
-// hashName returns the first 16 hexadecimal digits of a name's SHA-256, as the CUDA device hashes its UUID: devices
-// can be distinguished without publishing the name.
+// hashName returns the first 16 hexadecimal digits of a name's SHA-256, as the CUDA device hashes its UUID. So devices
+// can be told apart without publishing names.
 func hashName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])
 }
 
-// cpuCount returns a number of logical CPUs that a mask must cover.
+// cpuCount returns the number of logical CPUs for an affinity mask.
 func cpuCount() int { return max(runtime.NumCPU(), 1024) }

@@ -12,7 +12,7 @@ import (
 
 // Library is a loaded and started NVML. The zero value and nil are closed.
 type Library struct {
-	// mu is the gate: calls hold it for reading and Close for writing, so that no call runs during or after Close.
+	// mu is the gate. Calls hold it for reading and Close for writing, so that no call runs during or after Close.
 	mu   sync.RWMutex
 	sys  system
 	gpus []gpu // by index, in NVML's order
@@ -65,7 +65,7 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// enter passes the gate if the library is open; leave must follow if it returns true.
+// enter passes the gate; false if the library is closed. After true, leave must follow.
 func (l *Library) enter() bool {
 	if l == nil {
 		return false
@@ -80,7 +80,7 @@ func (l *Library) enter() bool {
 
 func (l *Library) leave() { l.mu.RUnlock() }
 
-// gated is a GPU with calls through the gate.
+// gated is a GPU whose calls pass the gate.
 type gated struct {
 	lib *Library
 	gpu gpu
@@ -122,9 +122,9 @@ func (g gated) nearCPUs(cpus int) ([]uint, error) {
 	return g.gpu.nearCPUs(cpus)
 }
 
-// Device returns the GPU or MIG instance of a name: NVML's index ("0"), GPU and instance index ("0:1"), a UUID or
-// the beginning of one, with or without the prefix GPU- or MIG-, a PCI bus id, or a MIG instance's profile
-// ("1g.10gb"). The error is an ErrDevice that lists the devices. ThrottledS counts from this call.
+// Device returns the GPU or MIG instance of a name: NVML's index ("0"), GPU and instance index ("0:1"), a UUID or its
+// beginning with or without the prefix GPU- or MIG-, a PCI bus id, or the profile of a MIG instance ("1g.10gb"). The
+// error is an ErrDevice that lists the devices. ThrottledS counts from this call.
 func (l *Library) Device(name string) (*Device, error) {
 	list := l.Devices()
 	at, err := Select(list, name)
@@ -150,10 +150,10 @@ func (l *Library) Device(name string) (*Device, error) {
 	return newDevice(whole, part, list[at.GPU], at.Instance), nil
 }
 
-// Place locates a device: an index into a list of DeviceInfo, and an index into that GPU's instances, or -1.
+// Place is an index into a list of DeviceInfo, and one into that GPU's instances, or -1.
 type Place struct{ GPU, Instance int }
 
-// Select finds the device of a name, as for Library.Device.
+// Select finds the device of a name, as Library.Device does.
 func Select(list []DeviceInfo, name string) (Place, error) {
 	want := strings.ToLower(strings.TrimSpace(name))
 	if at, ok, err := parseIndex(list, want); ok || err != nil {
@@ -207,7 +207,7 @@ func parseIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	return Place{k, j}, true, nil
 }
 
-// isPrefix reports whether the UUID id begins with want. It needs at least four digits: fewer match by chance.
+// isPrefix reports whether want begins the UUID id. It needs at least four digits, since fewer match by chance.
 func isPrefix(id, want string) bool {
 	id = strings.ToLower(id)
 	bare := id
@@ -237,7 +237,7 @@ func joinDevices(list []DeviceInfo) string {
 	return strings.Join(s, ", ")
 }
 
-// broken is a GPU that NVML counts without returning a handle for it.
+// broken is a GPU that NVML counts but gives no handle for.
 type broken struct{ err error }
 
 func (b broken) name() (string, error)                { return "", b.err }

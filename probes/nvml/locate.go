@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Located is an NVIDIA GPU in the kernel's lists, even if NVML cannot query it.
+// Located is an NVIDIA GPU in the kernel's lists, known even if NVML cannot query it.
 type Located struct {
 	PCI  string // "0000:17:00.0"
 	UUID string // UUID of the GPU's last start by the driver; "" if never started
-	// Driver reports that the NVIDIA driver lists the GPU, not only the PCI bus.
+	// Driver reports that the NVIDIA driver lists the GPU, not just the PCI bus.
 	Driver bool
 }
 
-// Locate lists the GPUs by PCI address: those of the NVIDIA driver, which keeps the UUID of a lost GPU, else those
-// of the PCI bus. root is the folder that contains /proc and /sys. The list is empty if the kernel shows neither.
+// Locate lists the GPUs by PCI address. The list is that of the NVIDIA driver, which keeps the UUID of a lost GPU, or
+// without it that of the PCI bus. It is empty if the kernel shows no list. root is the folder with /proc and /sys.
 func Locate(root string) []Located {
 	var out []Located
 	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // cannot fail: the pattern is valid
@@ -62,9 +62,10 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify fills in missing addresses and UUIDs of NVML's GPUs from the list found, which is the kernel's. It fills
-// in an address only if both lists have equal length: the only unused address, or the address at the same position.
-// NVML lists GPUs by PCI address, so all addresses that NVML returned must have equal positions in both lists.
+// Identify sets missing addresses and UUIDs of NVML's GPUs from found, the kernel's list. It sets an address only if
+// both lists have the same length. The address is the only unused one, or else the one at the GPU's position. The
+// latter is valid because NVML lists GPUs by PCI address; it is used only if all known addresses have equal positions
+// in both lists.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {
@@ -97,8 +98,8 @@ func Identify(list []DeviceInfo, found []Located) {
 	}
 }
 
-// Unlisted returns the driver's GPUs that NVML does not list. It is empty if some listed GPU has no address,
-// because an unlisted address may be that GPU's.
+// Unlisted returns the driver's GPUs that NVML does not list; none if a listed GPU has no address, since an unlisted
+// address may be its own.
 func Unlisted(list []DeviceInfo, found []Located) []Located {
 	var out []Located
 	for _, g := range found {

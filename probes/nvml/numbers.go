@@ -1,28 +1,20 @@
 package nvml
 
-// read queries one number through the table; the result is errorFunctionNotFound if the library lacks the function.
+// read queries one number through the table; errorFunctionNotFound if the library lacks the function.
 type read func(t *table, d ref) (float64, result)
 
-// reader holds the functions that read a quantity, best first, and the factor to base units.
+// reader has the functions that read a quantity, best first, and the factor to base units.
 type reader struct {
 	unit float64
 	ways []read
 }
 
-// readPlain returns a reader of a number of type T; get selects the function from the table.
+// readPlain returns a reader of a number of type T; get selects the function.
 func readPlain[T uint32 | uint64](unit float64, get func(t *table) func(d ref, v *T) result) reader {
-	return reader{unit, []read{func(t *table, d ref) (float64, result) {
-		f := get(t)
-		if f == nil {
-			return 0, errorFunctionNotFound
-		}
-		v := new(T)
-		r := f(d, v)
-		return float64(*v), r
-	}}}
+	return readPart(unit, get, func(v *T) float64 { return float64(*v) })
 }
 
-// readKind returns a reader of a number that NVML selects by the kind k.
+// readKind returns a reader of a number of kind k, for functions that NVML has for several kinds.
 func readKind(unit float64, k uint32, get func(t *table) func(d ref, kind uint32, v *uint32) result) reader {
 	return readPlain(unit, func(t *table) func(d ref, v *uint32) result {
 		f := get(t)
@@ -46,7 +38,7 @@ func readPart[T any](unit float64, get func(t *table) func(d ref, v *T) result, 
 	}}}
 }
 
-// pair holds two switches that NVML writes in one call: the current state, and the state after a reset.
+// pair has two switches that NVML writes in one call: the state now, and the state after a reset.
 type pair struct{ now, next uint32 }
 
 func pairOf(f func(d ref, now, next *uint32) result) func(d ref, v *pair) result {

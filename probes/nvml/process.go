@@ -29,14 +29,14 @@ func thisProcs() procs { return procs{"/proc", os.Getpid()} }
 // initialNamespace is the first PID namespace (PROC_PID_INIT_INO in the Linux sources); containers have others.
 const initialNamespace = "pid:[4026531836]"
 
-// isContained reports whether this process has its own PID namespace: NVML may then report PIDs of the outer one.
+// isContained reports whether this process has its own PID namespace; NVML may then report PIDs of an outer one.
 func (p procs) isContained() bool {
 	link, err := os.Readlink(filepath.Join(p.root, "self", "ns", "pid"))
 	return err == nil && link != initialNamespace
 }
 
-// markOwn fills in names and marks our own processes. holding is true if this process has a context on the device. In
-// a container NVML may report this process by a PID of the outer namespace; then one such process counts as this one.
+// markOwn fills in names and marks our own processes. holding reports that this process has a context on the device. In
+// a container NVML may report this process by a PID of an outer namespace: then one unknown process counts as this one.
 func (p procs) markOwn(list []Process, holding bool) []Process {
 	self := slices.ContainsFunc(list, func(q Process) bool { return q.PID == p.self })
 	contained := p.isContained()
@@ -69,8 +69,8 @@ func (p procs) commandName(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// isOurs reports whether pid is this process, a descendant, or the waiting gpuprof of the same name that started
-// it. That gpuprof opened the device to check the settings, so NVML lists it until it ends.
+// isOurs reports whether pid is this process, a descendant, or the gpuprof that started this process and waits for it.
+// The latter has opened the device to check the settings, so that NVML lists it until it ends.
 func (p procs) isOurs(pid int) bool {
 	return p.isBelow(pid, p.self) || p.commandName(pid) != "" && p.commandName(pid) == p.commandName(p.self) && p.isBelow(p.self, pid)
 }

@@ -93,8 +93,7 @@ type (
 	}
 )
 
-// table holds NVML's functions by their C names, the newest first; a function that the library lacks is nil. Enums
-// have 32 bits.
+// table has NVML's functions under their C names, the newest first; nil if the library lacks one. Enums have 32 bits.
 type table struct {
 	Init     func() result `c:"nvmlInit_v2,nvmlInit"`
 	Shutdown func() result `c:"nvmlShutdown"`
@@ -149,8 +148,8 @@ type table struct {
 	ComputeInstance func(d ref, id *uint32) result           `c:"nvmlDeviceGetComputeInstanceId"`
 }
 
-// load opens a library and checks that it can be started and stopped. The library stays loaded until the process
-// ends, so that a call that bypasses the gate cannot jump into unloaded code.
+// load opens a library and checks that it can be started and stopped. The library stays loaded until the process ends,
+// so that no call can jump into unloaded code.
 func load(paths []string) (*table, error) {
 	lib, path, err := dynlib.First(paths)
 	if err != nil {

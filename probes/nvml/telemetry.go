@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// processEvery is the interval between reads of the process list: walking /proc costs more than all other readings
+// processEvery is the interval between reads of the process list. To walk /proc costs more than all other readings
 // together.
 const processEvery = time.Second
 
@@ -59,7 +59,7 @@ func (d *Device) Stop() map[string]gpuprof.Track {
 	return d.sampler.Stop()
 }
 
-// quantities returns the quantities that can be read when the sampling starts; the loop then does not repeat reads
+// quantities returns the quantities that can be read when the sampling starts, so that the loop does not repeat reads
 // that always fail.
 func (d *Device) quantities() []sampler.Quantity {
 	var out []sampler.Quantity
@@ -82,7 +82,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	number("gpu_energy", "J", true, energy)
 	d.addThrottles(add)
 	d.addProcesses(add)
-	// Read these last: NVML measures for 20 ms before it returns each.
+	// Read last: NVML measures for 20 ms before it returns each.
 	number("gpu_pcie_rx", "B/s", false, pcieRX)
 	number("gpu_pcie_tx", "B/s", false, pcieTX)
 	return slices.DeleteFunc(out, func(q sampler.Quantity) bool {
@@ -91,7 +91,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	})
 }
 
-// addThrottles adds the known counters; reading the first one reads all.
+// addThrottles adds the known counters; the first one reads all of them.
 func (d *Device) addThrottles(add func(name, unit string, total bool, read func() (float64, bool))) {
 	counters := make([]field, len(throttleReasons))
 	for i := range counters {

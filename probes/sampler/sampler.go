@@ -10,12 +10,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Capacity is the number of readings that a track holds: two minutes at 10 Hz. A longer run drops every second
-// reading and continues at half the rate.
+// Capacity is the number of readings in a track: two minutes at 10 Hz. A longer run drops every second reading, and its
+// interval doubles.
 const Capacity = 1200
 
-// Quantity is a value to sample. Read must not allocate, since waking the garbage collector would disturb the
-// measured program. A Sampler reads its quantities in order, so the first can read for others.
+// Quantity is a value to sample. Read must not allocate: the garbage collector would disturb the measured program. A
+// Sampler reads its quantities in order, so the first one can read for the next.
 type Quantity struct {
 	Name, Unit string
 	Total      bool // subtract the first successful reading
@@ -83,7 +83,7 @@ func (s *Sampler) runLoop(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// sample takes one reading of every quantity, unless paused.
+// sample takes one reading of every quantity. It does nothing while sampling is paused.
 func (s *Sampler) sample() {
 	s.reading.Lock()
 	defer s.reading.Unlock()

@@ -1,13 +1,14 @@
-// Package benchfmt writes runs in the Go benchmark format, for benchstat: one line per process and set of metrics, so
-// that a replicate of benchstat is a process and its median is the run's.
+// Package benchfmt writes runs in the Go benchmark format, for benchstat. Each process has a line per set of metrics,
+// so that a replicate of benchstat is a process, and its value is the process's median.
 //
-// A step's line has sec/op, throughput and exact counters. A stage's line (/stage=NAME) has device-sec/op, host-sec/op
-// and exposed-sec/op: own units, so that no mean mixes stages with steps. Configuration lines hold only values that
-// are constant on one machine: benchstat splits its tables where they differ. So dates, load and versions are left
-// out, and settings are in the name.
+// The line of the step has sec/op, throughput and exact counters. The line of a stage (/stage=NAME) has device-sec/op,
+// host-sec/op and exposed-sec/op; these are other units, so that no mean mixes stages with steps. Configuration lines
+// have only values that are constant on one machine, because benchstat splits its tables where they differ. So dates,
+// load and versions are omitted, and settings are in the name.
 package benchfmt
 
 import (
+	"cmp"
 	"io"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Write writes the runs. A run without times has no line; run.json has its status.
+// Write writes the runs. A run without times has no line.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -43,7 +44,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 	return nil
 }
 
-// unitMetadata marks each throughput unit as higher-is-better.
+// unitMetadata marks each unit of throughput as better if higher.
 func unitMetadata(runs []*gpuprof.Run) []*benchfmt.UnitMetadata {
 	var out []*benchfmt.UnitMetadata
 	seen := map[string]bool{}
@@ -159,7 +160,8 @@ func goarch(r *gpuprof.Run) string {
 	return ""
 }
 
-// benchName formats "E3nn/preset=small/…/device=host/mode=steady". An end "-N" would be read as a number of threads.
+// benchName formats "E3nn/preset=small/…/device=host/mode=steady". It never ends in "-N", which would be read as a
+// number of threads.
 func benchName(r *gpuprof.Run, stage string) string {
 	parts := []string{exportedName(r.Workload), "preset=" + namePart(r.Preset)}
 	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
@@ -178,7 +180,7 @@ func modeName(r *gpuprof.Run) string {
 	return "unknown"
 }
 
-// exportedName capitalizes a name, which the format requires after "Benchmark".
+// exportedName capitalizes a name, as the format requires after "Benchmark".
 func exportedName(s string) string {
 	out := []rune(namePart(s))
 	out[0] = unicode.ToUpper(out[0])
@@ -188,21 +190,17 @@ func exportedName(s string) string {
 	return string(out)
 }
 
-// namePart makes a value one part of a name: without blanks, slashes and quotes.
+// namePart makes a value a part of a name, without blanks, slashes and quotes.
 func namePart(s string) string {
-	s = strings.Map(func(c rune) rune {
+	return cmp.Or(strings.Map(func(c rune) rune {
 		if c == '/' || c == '=' || c == '"' || unicode.IsSpace(c) || c == unicode.ReplacementChar {
 			return '_'
 		}
 		return c
-	}, view.Cut(s, 60))
-	if s == "" {
-		return "none"
-	}
-	return s
+	}, view.Cut(s, 60)), "none")
 }
 
-// unitName makes one word of a throughput unit.
+// unitName makes one word of a unit of throughput.
 func unitName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsSpace(c) || c == '=' {

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// WriteComparison writes both sides of a comparison, a line per process and metric. The last part of the name is the
-// side, for benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A metric
-// without samples has no lines.
+// WriteComparison writes both sides of a comparison, a line per process and metric. The name ends in the side, for
+// benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A metric without samples
+// has no line.
 func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("benchmark lines")
@@ -38,7 +38,7 @@ func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// unitOf returns the metadata of a metric's unit (the better direction, and whether the count is exact); nil if an
+// unitOf returns the metadata of a metric's unit: the better direction, and whether counts are exact. It is nil if an
 // earlier metric had this unit.
 func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetadata {
 	u := metricUnit(m)
@@ -59,7 +59,8 @@ func unitOf(m *compare.MetricResult, seen map[string]bool) []*benchfmt.UnitMetad
 	return out
 }
 
-// metricUnit returns the unit by which benchstat groups: each counter has its own, so that counters are not mixed.
+// metricUnit returns the unit by which benchstat groups. Each counter has a unit of its own, so that counters are not
+// mixed.
 func metricUnit(m *compare.MetricResult) string {
 	switch {
 	case m.Unit == "s":

@@ -59,12 +59,12 @@ func traceFinding(a *analyze.Analysis, f *gpuprof.Finding) Finding {
 	return out
 }
 
-// findingOf shortens a finding of a trace or a run, without its claim.
+// findingOf shortens a finding of a trace or a run. It does not set the claim.
 func findingOf(f *gpuprof.Finding) Finding {
 	out := Finding{ID: f.Rule, Severity: f.Severity, Suspected: f.Suspect, Title: cutText(f.Title, longText), Share: f.Share,
 		Change: cutText(f.PyTorch, longText), Verify: cutText(f.Command, longText), Caveats: cutTexts(f.Caveats, shortText)}
 	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
-		out.Where = append(out.Where, cutPlace(s.Where, placeText))
+		out.Where = append(out.Where, cutPlace(s.Where))
 	}
 	return out
 }

@@ -1,12 +1,10 @@
-// Package brief shortens a document of gpuprof to a number of tokens, for agents that read it with a language model:
-// the answer, the findings with their change and the command that verifies it, and counts of omitted items. Each
+// Package brief shortens a document of gpuprof to a number of tokens, for agents that read it with a language model. It
+// has the answer, the findings with their change and the command that verifies it, and counts of omitted items. Each
 // builder is a pure function of a document; Write shortens and encodes.
 package brief
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -16,7 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Document is the short form of another document: lists begin with the most important items, LeftOut counts the rest.
+// Document is the short form of another document. Lists begin with the most important items; LeftOut counts the omitted
+// ones.
 type Document struct {
 	gpuprof.Head
 	Of       gpuprof.DocumentKind `json:"of"`                  // kind of the complete document
@@ -45,12 +44,12 @@ type Finding struct {
 	Suspected bool             `json:"suspected,omitempty"` // the evidence is indirect
 	Title     string           `json:"title,omitempty"`
 	Where     []string         `json:"where,omitempty"` // places in the program, the most expensive first
-	// Claim is the largest possible saving, in Unit; null if nothing is claimed. It is not measured.
+	// Claim is the largest possible saving, in Unit; null if nothing is claimed. It is not a measurement.
 	Claim gpuprof.Number `json:"claim"`
 	Unit  string         `json:"unit"`            // "s per step", "s" of a recording without steps, "bytes"
 	Share float64        `json:"share,omitempty"` // claim as a share of the step, the recording or the peak, 0 to 1
-	// Interval bounds the saving in Unit, from 0 to the claim: a claim is an upper bound, not an estimate. The command of
-	// Verify measures the saving with its own interval.
+	// Interval bounds the saving in Unit, from 0 to the claim, which is an upper bound and no estimate. The command of
+	// Verify measures the saving with an interval.
 	Interval [2]gpuprof.Number `json:"interval"`
 	Change   string            `json:"change"`
 	Verify   string            `json:"verify"`
@@ -68,7 +67,7 @@ type Outcome struct {
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
 
-// Metric is one figure of the short document: a single value, or the old and the new value of a comparison.
+// Metric is one figure: a single value, or the old and the new value of a comparison.
 type Metric struct {
 	Name    string          `json:"name"`
 	Unit    string          `json:"unit"`
@@ -92,7 +91,7 @@ type Check struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// Explanation is the text about a name.
+// Explanation has the texts about a name.
 type Explanation struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind"`
@@ -105,7 +104,7 @@ type LeftOut struct {
 	Count int    `json:"count"`
 }
 
-// Limits of texts, bytes. The complete document has the whole text.
+// Limits of texts, bytes of JSON. The complete document has the whole texts.
 const (
 	longText  = 420
 	shortText = 160
@@ -124,7 +123,7 @@ func unknownNumber() gpuprof.Number { return gpuprof.Number(math.NaN()) }
 
 func optionalNumber(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
 
-// setSaving sets a finding's claim and the interval of its saving; 0 claims nothing.
+// setSaving sets a finding's claim and the interval of its saving. 0 is no claim.
 func (f *Finding) setSaving(claim float64, unit string) {
 	f.Claim, f.Unit, f.Interval = unknownNumber(), unit, [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if claim > 0 {
@@ -132,7 +131,7 @@ func (f *Finding) setSaving(claim float64, unit string) {
 	}
 }
 
-// countSkipped notes in LeftOut the number of items of a list that the short document never has.
+// countSkipped adds to LeftOut the number of items of a list that short documents never have.
 func (d *Document) countSkipped(what string, n int) {
 	if n > 0 {
 		d.LeftOut = append(d.LeftOut, LeftOut{What: what, Count: n})
@@ -148,15 +147,15 @@ func (d *Document) addInputs(paths ...string) {
 			d.countSkipped("inputs", len(paths)-mostInputs)
 			return
 		}
-		d.Inputs = append(d.Inputs, cutPlace(p, placeText))
+		d.Inputs = append(d.Inputs, cutPlace(p))
 	}
 }
 
 // cutText cuts the end of a text, to about limit bytes of JSON.
 func cutText(s string, limit int) string { return cutToBytes(s, limit, view.Cut) }
 
-// cutPlace cuts the front of a code place, to about limit bytes of JSON.
-func cutPlace(s string, limit int) string { return cutToBytes(s, limit, view.CutPlace) }
+// cutPlace cuts the front of a code place, to about placeText bytes of JSON.
+func cutPlace(s string) string { return cutToBytes(s, placeText, view.CutPlace) }
 
 // least is the least number of characters of a cut text.
 const least = 8
@@ -164,7 +163,7 @@ const least = 8
 func cutToBytes(s string, limit int, cut func(s string, runes int) string) string {
 	for runes := limit; ; runes = runes * 3 / 4 {
 		t := cut(s, max(runes, least))
-		if text, err := encodeJSON(t); err != nil || len(text) <= limit || runes <= least {
+		if text, err := document.EncodeLine(t); err != nil || len(text) <= limit || runes <= least {
 			return t
 		}
 	}
@@ -178,9 +177,10 @@ func cutTexts(texts []string, limit int) []string {
 	return out
 }
 
-// Write writes a document of about the given number of tokens at most, 0 for document.DefaultTokens, on one line.
+// Write writes a document on one line. It shortens it to about the given number of tokens; 0 means
+// document.DefaultTokens.
 func Write(w io.Writer, d *Document, tokens int) error {
-	text, err := encodeJSON(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
+	text, err := document.EncodeLine(d.Trim(cmp.Or(tokens, document.DefaultTokens)))
 	if err == nil {
 		_, err = w.Write(append(text, '\n'))
 	}
@@ -188,15 +188,4 @@ func Write(w io.Writer, d *Document, tokens int) error {
 		return fmt.Errorf("writing a brief document: %w", err)
 	}
 	return nil
-}
-
-// encodeJSON encodes JSON on one line, with <, > and & unescaped.
-func encodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

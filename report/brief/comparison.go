@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
 )
 
-// Comparison shortens a result of compare or gate: the verdict, the metrics, failed ones first, and the findings.
+// Comparison shortens a result of compare or gate to the verdict, the metrics, failed ones first, and the findings.
 func Comparison(c *compare.Comparison) *Document {
 	d := newDocument(c.Head)
 	if c.Old != "" {
@@ -25,12 +25,7 @@ func Comparison(c *compare.Comparison) *Document {
 	for _, r := range verdict.Rows(c) {
 		d.Metrics = append(d.Metrics, metricOf(r.Of))
 	}
-	for i := range c.Findings {
-		f := findingOf(&c.Findings[i])
-		f.setSaving(c.Findings[i].PerStepS(), "s per step")
-		f.setKnob(&c.Findings[i])
-		d.Findings = append(d.Findings, f)
-	}
+	d.addFindings(c.Findings)
 	d.addWarnings(c.Warnings)
 	d.Next = cutTexts(append(failedOf(c), c.Next...), longText)
 	d.countSkipped("differences", len(c.Differences))

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis shortens the result of gpuprof doctor. Checks with the state missing or limited come before checks with the
-// state ok.
+// Diagnosis shortens the result of gpuprof doctor. Checks that are missing or limited come first.
 func Diagnosis(g *gpuprof.Diagnosis) *Document {
 	d := newDocument(g.Head)
 	count := map[gpuprof.CheckState]int{}
@@ -31,7 +30,7 @@ func okLast(c Check) int {
 	return 0
 }
 
-// Health shortens a report on GPUs: each GPU's deviations, and the checks that were not made.
+// Health shortens a report on GPUs to each GPU's deviations and the checks that were not made.
 func Health(r *health.Report) *Document {
 	d := newDocument(r.Head)
 	code := r.ExitCode

@@ -1,6 +1,7 @@
 package brief
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
@@ -41,18 +42,18 @@ func Memory(a *memsnap.Analysis) (*Document, error) {
 	return d, nil
 }
 
-// memoryMetrics adds metrics: for a comparison the changes of memory, otherwise the bytes that each code line holds.
+// memoryMetrics adds the bytes that each code line holds, or for a comparison the changes of memory.
 func (d *Document) memoryMetrics(a *memsnap.Analysis, m *memsnap.Moment) {
 	none := [2]gpuprof.Number{unknownNumber(), unknownNumber()}
 	if a.Before != nil {
 		d.Metrics = append(d.Metrics, Metric{Name: "peak of tensors", Unit: "B", Old: optionalNumber(float64(a.Before.Peak)), New: optionalNumber(float64(a.Devices[0].Peak.Requested)), Interval: none})
 		for _, c := range a.Before.Changes {
-			d.Metrics = append(d.Metrics, Metric{Name: cutPlace(c.Where, placeText), Unit: "B", Old: optionalNumber(float64(c.Before)), New: optionalNumber(float64(c.After)), Interval: none})
+			d.Metrics = append(d.Metrics, Metric{Name: cutPlace(c.Where), Unit: "B", Old: optionalNumber(float64(c.Before)), New: optionalNumber(float64(c.After)), Interval: none})
 		}
 		return
 	}
 	for _, s := range m.Sites {
-		d.Metrics = append(d.Metrics, Metric{Name: cutPlace(s.Where, placeText) + " (" + s.Category + ")", Unit: "B", Value: optionalNumber(float64(s.Bytes)), Interval: none})
+		d.Metrics = append(d.Metrics, Metric{Name: cutPlace(s.Where) + " (" + s.Category + ")", Unit: "B", Value: optionalNumber(float64(s.Bytes)), Interval: none})
 	}
 }
 
@@ -60,14 +61,10 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Finding {
 	out := Finding{ID: f.Rule, Severity: f.Severity, Title: cutText(f.Title, longText), Share: f.Share, Change: cutText(f.PyTorch, longText), Caveats: cutTexts(f.Caveats, shortText)}
 	out.setSaving(float64(f.ClaimBytes), "bytes")
 	for _, s := range f.Sites[:min(len(f.Sites), mostInputs)] {
-		out.Where = append(out.Where, cutPlace(s.Where, placeText))
+		out.Where = append(out.Where, cutPlace(s.Where))
 	}
 	in := &a.Inputs[a.Devices[f.Device].Input]
-	path := in.Path
-	if in.Opens != "" {
-		path = in.Opens
-	}
-	out.Verify = cutText("gpuprof run --memory -o changed -- COMMAND && gpuprof analyze --compare "+gpuprof.ShellWord(path)+" changed", longText)
+	out.Verify = cutText("gpuprof run --memory -o changed -- COMMAND && gpuprof analyze --compare "+gpuprof.ShellWord(cmp.Or(in.Opens, in.Path))+" changed", longText)
 	return out
 }
 

@@ -27,25 +27,20 @@ func Runs(runs []*gpuprof.Run) (*Document, error) {
 		if i < mostInputs {
 			texts = append(texts, runSentence(r))
 		}
-		d.run(r, len(runs) > 1)
+		d.addRun(r, len(runs) > 1)
 	}
 	d.Summary = strings.Join(texts, " ")
 	d.countSkipped("summaries of runs", len(runs)-mostInputs)
 	return d, nil
 }
 
-// run adds one run. With several, the name of each metric contains the run's settings.
-func (d *Document) run(r *gpuprof.Run, several bool) {
+// addRun adds one run. If there are several, the name of each metric contains the run's settings.
+func (d *Document) addRun(r *gpuprof.Run, several bool) {
 	of := ""
 	if several {
 		of = " of " + cutText(r.Workload+" "+r.Preset+" "+settingsText(r), placeText)
 	}
-	for i := range r.Findings {
-		f := findingOf(&r.Findings[i])
-		f.setSaving(r.Findings[i].PerStepS(), "s per step")
-		f.setKnob(&r.Findings[i])
-		d.Findings = append(d.Findings, f)
-	}
+	d.addFindings(r.Findings)
 	d.Metrics = append(d.Metrics, seriesMetric("step"+of, r.Step)...)
 	stages := 0
 	for i := range r.Stages {
@@ -60,8 +55,17 @@ func (d *Document) run(r *gpuprof.Run, several bool) {
 	d.countSkipped("counters"+of, len(r.Counters))
 }
 
-// setKnob sets the finding's change to a knob of the workload with its new and old value. It puts the stage first in
-// Where.
+// addFindings adds findings whose claims are times of a step.
+func (d *Document) addFindings(all []gpuprof.Finding) {
+	for i := range all {
+		f := findingOf(&all[i])
+		f.setSaving(all[i].PerStepS(), "s per step")
+		f.setKnob(&all[i])
+		d.Findings = append(d.Findings, f)
+	}
+}
+
+// setKnob describes a change of a workload's knob, with its new and old value, and puts the stage first in Where.
 func (f *Finding) setKnob(of *gpuprof.Finding) {
 	if of.Knob == "" {
 		return

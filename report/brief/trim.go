@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// list is a list of a document while it is being shortened.
+// list is a list of a document that is being shortened.
 type list struct {
 	name  string
 	sizes []int   // size of each item as JSON with its comma, bytes
@@ -19,7 +19,7 @@ type list struct {
 func listOf[T any](name string, items *[]T, share float64) *list {
 	l := &list{name: name, share: share, cut: func(n int) { *items = (*items)[:n:n] }}
 	for i := range *items {
-		text, err := encodeJSON((*items)[i])
+		text, err := document.EncodeLine((*items)[i])
 		if err != nil { // no type of this package fails to encode
 			text = nil
 		}
@@ -28,8 +28,8 @@ func listOf[T any](name string, items *[]T, share float64) *list {
 	return l
 }
 
-// keepItems keeps further items of the list while they fit into room, the bytes left in the document, and into limit,
-// the bytes that this list may take. It returns the remaining room.
+// keepItems keeps further items while they fit into room, the bytes left in the document, and into limit, the bytes
+// that this list may take. It returns the remaining room.
 func (l *list) keepItems(room, limit int) int {
 	for l.keep < len(l.sizes) && l.sizes[l.keep] <= min(room, limit) {
 		room -= l.sizes[l.keep]
@@ -39,8 +39,9 @@ func (l *list) keepItems(room, limit int) int {
 	return room
 }
 
-// Trim returns the document within a number of tokens: lists are cut, and LeftOut counts the cut items. Findings come
-// first, but leave a part to every other list. The head always stays, even below document.LeastTokens.
+// Trim returns the document shortened to a number of tokens: it cuts lists, and LeftOut counts the cut items. Findings
+// come first, but leave a part to every other list. The head is never cut, even if tokens is below
+// document.LeastTokens.
 func (d *Document) Trim(tokens int) *Document {
 	out := *d
 	lists := []*list{
@@ -71,7 +72,7 @@ func (d *Document) Trim(tokens int) *Document {
 	return &out
 }
 
-// headBytes returns the size of a document whose list items are all left out.
+// headBytes returns the size of the document without any list item, bytes.
 func (d *Document) headBytes(lists []*list) int {
 	head := *d
 	head.Findings, head.Outcomes, head.Metrics, head.Checks = []Finding{}, nil, nil, nil
@@ -85,7 +86,7 @@ func (d *Document) headBytes(lists []*list) int {
 		}
 	}
 	head.LeftOut = append(head.LeftOut, d.LeftOut...)
-	text, err := encodeJSON(&head)
+	text, err := document.EncodeLine(&head)
 	if err != nil { // no type of this package fails to encode
 		return names
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// columnNames returns the column names. The first column numbers the runs of a sweep, from 1. The column stage is
-// empty for the whole step, and the columns of the interval are empty for a metric without one.
+// columnNames returns the column names. The first column is the number of a run in a sweep, from 1. The stage is empty
+// for the whole step; the interval is empty for a metric without one.
 func columnNames() []string {
 	return []string{runfile.CSVMark, "workload", "preset", "device", "mode", "knobs", "status", "stage", "metric", "value", "unit", "ci95_low", "ci95_high", "samples", "processes"}
 }
@@ -77,8 +77,8 @@ func (t *rows) addStep(r *gpuprof.Run) {
 	}
 }
 
-// addRequests adds a service's figures as its callers see them, under their names in package compare, and the request
-// rate. It omits the figures that a late sender distorted.
+// addRequests adds the request rate, and a service's figures as its callers see them, under the names of package
+// compare. It omits figures that a late sender distorted.
 func (t *rows) addRequests(q *loadtest.Requests) {
 	all := q.Sum()
 	processes := strconv.Itoa(len(q.Processes))
@@ -115,7 +115,7 @@ func (t *rows) addStage(s view.Stage) {
 	t.addCounters(s.Name, counters)
 }
 
-// addSeries adds a row with the median and its interval; none for a series without samples.
+// addSeries adds a row with the median and its interval, if the series has samples.
 func (t *rows) addSeries(stage, metric, unit string, s *gpuprof.Series) {
 	if s = view.Usable(s); s == nil {
 		return
@@ -148,7 +148,7 @@ func (t *rows) addRow(cells ...string) {
 	t.all = append(t.all, escapeFormulas(slices.Concat(t.first, cells)))
 }
 
-// escapeFormulas marks texts of a row that a spreadsheet would run as formulas; figures begin with a digit or a minus.
+// escapeFormulas marks texts that a spreadsheet would run as formulas.
 func escapeFormulas(row []string) []string {
 	for i, c := range row {
 		if _, err := strconv.ParseFloat(c, 64); err != nil && c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// History writes a row per session and metric, by trend and session. The last two columns mark analyzed sessions, and
-// give the ratio by which the metric changed there.
+// History writes a row per session and metric, by trend and session. The last two columns are whether the session is
+// analyzed, and the ratio by which the metric changed there.
 func History(w io.Writer, r *history.Report) error {
 	rows := [][]string{append(strings.Split(runfile.CSVHistoryMark, ","), "unit", "value", "analysed", "change")}
 	for i := range r.Trends {

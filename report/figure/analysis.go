@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newAnalysisFigure returns a figure that names the traces and devices. Traces have no date.
+// newAnalysisFigure returns a figure with the names of traces and devices. It has no date, because traces have none.
 func newAnalysisFigure(id, title, desc string, a *analyze.Analysis) *Figure {
 	return &Figure{ID: id, Title: title, Desc: desc, Subject: traceName(a), Tool: a.Tool.Version, Context: []string{deviceNames(a), "steps by " + view.Cut(a.StepSource, 40)}}
 }
@@ -56,8 +56,8 @@ func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts divides a device's time: a part for each class of operations that has a tone, the longest first, one
-// part for all other classes, then the idle states.
+// splitParts divides a device's time into classes of operations, then idle states. Classes come longest first; those
+// without a tone are one part.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
@@ -186,7 +186,6 @@ func Steps(a *analyze.Analysis) *Figure {
 		longest, n = max(longest, all[i].DurNS), n+1
 	}
 	p := Panel{Height: 260, Y: secondsAxis("step time", gpuprof.Seconds(longest)*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
-	used := map[string]bool{}
 	for k := range n {
 		s := &all[k*stride]
 		bottom := 0.0
@@ -194,10 +193,8 @@ func Steps(a *analyze.Analysis) *Figure {
 			top := min(bottom+part.durationSeconds(), p.Y.Max)
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(k) - 0.42, X1: float64(k) + 0.42, Y0: bottom, Y1: top, Tone: part.tone,
 				Tip: view.Cut(s.Name, 40) + " of " + gpuprof.FormatNS(s.DurNS) + ", " + part.name + ": " + part.formatShare(s.DurNS)})
-			if bottom = top; !used[part.name] {
-				used[part.name] = true
-				f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(part.name, "_", " "), Tone: part.tone})
-			}
+			bottom = top
+			f.addEntry(Entry{Text: strings.ReplaceAll(part.name, "_", " "), Tone: part.tone})
 		}
 		p.X.Ticks = append(p.X.Ticks, Tick{float64(k), stepLabel(s, k*stride)})
 	}
@@ -218,7 +215,7 @@ func stepLabel(s *analyze.StepTime, i int) string {
 	return fmt.Sprint(i)
 }
 
-// stepParts divides a step's time by splitParts or, if the step used no device, into the data loader and the rest.
+// stepParts divides a step by splitParts; a step without device time into the data loader and the remainder.
 func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
@@ -236,7 +233,8 @@ const (
 	maxDevices      = 8
 )
 
-// Traces is an analysis and its traces (nil if not loaded). Name distinguishes it from a second analysis.
+// Traces is an analysis with the indexes of its traces, nil if the traces were not loaded. Name labels one of two
+// analyses.
 type Traces struct {
 	Name string
 	Of   *analyze.Analysis
@@ -257,7 +255,6 @@ func Overview(all ...Traces) *Figure {
 		}
 	}
 	tones := view.ClassTones()
-	used := map[string]bool{}
 	devices := 0
 	for _, side := range all {
 		for i, x := range side.Xs {
@@ -265,7 +262,7 @@ func Overview(all ...Traces) *Figure {
 				if devices++; devices > maxDevices || longest <= 0 {
 					continue
 				}
-				p := overviewPanel(f, x, d, longest, tones, used)
+				p := overviewPanel(f, x, d, longest, tones)
 				p.Title = fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
 				if len(side.Xs) > 1 {
 					p.Title = inputLabel(side.Of, i) + " " + p.Title
@@ -293,9 +290,8 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel draws a device's time in columns. Each class of work or idle state is one mark, with a box per
-// column.
-func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int, used map[string]bool) Panel {
+// overviewPanel draws a device's time in columns. Each class or idle state is one mark with a box per column.
+func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true
 	boxes := map[string]*Mark{}
@@ -318,10 +314,7 @@ func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest i
 	}
 	for _, name := range order {
 		p.Marks = append(p.Marks, *boxes[name])
-		if !used[name] {
-			used[name] = true
-			f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(name, "_", " "), Tone: boxes[name].Tone})
-		}
+		f.addEntry(Entry{Text: strings.ReplaceAll(name, "_", " "), Tone: boxes[name].Tone})
 	}
 	return p
 }

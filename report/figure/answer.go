@@ -5,15 +5,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// BarPart is a part of an answer's bar: name, share of the whole, and value and share as text.
+// BarPart is a part of an answer's bar: name, share of the whole, and a text with value and share.
 type BarPart struct {
 	Name  string
 	Share float64
 	Text  string
-	Place int // place of a stage in the step, which gives its tone; -1 if the name gives it
+	Place int // position of a stage in the step, which determines the tone; -1 if the name does
 }
 
-// tone returns a part's tone: for loads by outcome, for stages by place, for others by name.
+// tone returns a part's tone: of loads by outcome, of stages by position, otherwise by name.
 func (p BarPart) tone() Tone {
 	switch {
 	case p.Name == "in time":
@@ -28,7 +28,7 @@ func (p BarPart) tone() Tone {
 	return toneOf(p.Place)
 }
 
-// Divided draws an answer's bar, divided by its parts; whole names the bar.
+// Divided draws an answer's bar, divided into parts. whole is the title.
 func Divided(whole string, parts []BarPart) *Figure {
 	f := &Figure{ID: "opening", Title: whole, Desc: "One bar, divided by its parts."}
 	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rowAxis([]string{""}), Height: 40}
@@ -62,7 +62,7 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	return f
 }
 
-// newsOf converts an answer's tone for charts, so that charts, tables and the answer agree.
+// newsOf converts an answer's tone, so that charts agree with tables and the answer.
 func newsOf(t gpuprof.Tone) news {
 	switch t {
 	case gpuprof.ToneGood:

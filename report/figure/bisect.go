@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostChances limits the commits with their own tooltip.
+// mostChances limits the commits that all have a tooltip; above, only likely commits have one.
 const mostChances = 400
 
 // Chances draws the probability of each commit, and below it the commits' measured changes.
@@ -55,7 +55,7 @@ func chancePanel(s *bisect.Search) Panel {
 	return p
 }
 
-// levelPanel draws the change of each commit against GOOD, the older end of the search, with its interval.
+// levelPanel draws each measured commit's change against GOOD, the older end of the range, with its interval.
 func levelPanel(s *bisect.Search) (Panel, bool) {
 	p := Panel{Height: 150, X: commitAxis(s), Y: Axis{Unit: 0.01, Label: "change against GOOD (%)"}}
 	widen := func(values ...gpuprof.Number) {

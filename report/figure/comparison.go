@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// newComparisonFigure returns a figure with the sides of a comparison, its verdict, device and date.
+// newComparisonFigure returns a figure with a comparison's sides, verdict, device and date.
 func newComparisonFigure(id, title, desc string, c *compare.Comparison) *Figure {
 	short := compare.Comparison{Workload: c.Workload, Preset: c.Preset, Old: sideName(c, c.Old), New: sideName(c, c.New)}
 	f := &Figure{ID: id, Title: title, Desc: desc, Subject: verdict.Subject(&short), Tool: c.Tool.Version}
@@ -32,7 +33,7 @@ func newComparisonFigure(id, title, desc string, c *compare.Comparison) *Figure 
 	return f
 }
 
-// sideName returns the name of a side; a file's without its folder.
+// sideName names a side: a file without its folder, otherwise the name itself.
 func sideName(c *compare.Comparison, name string) string {
 	if c.Sides == "files" || c.Sides == "baseline" {
 		return filepath.Base(name)
@@ -40,7 +41,7 @@ func sideName(c *compare.Comparison, name string) string {
 	return name
 }
 
-// Waterfall draws the way from the old step to the new one: a bar for each stage that made at least 1 % of the change.
+// Waterfall draws how the old step became the new one: a bar for each stage with at least 1 % of the change.
 func Waterfall(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
 	a := c.Attribution
@@ -78,8 +79,7 @@ type fall struct {
 	more  string // text after the change
 }
 
-// addFalls draws a waterfall from the time before to the time after: the bars in their order, then a bar for the rest
-// of the change.
+// addFalls draws a waterfall between two times, s: the bars in order, then one for the unexplained rest of the change.
 func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest float64) {
 	if gpuprof.IsFinite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
 		bars = append(bars, fall{"the rest", rest, ""})
@@ -90,7 +90,7 @@ func (f *Figure) addFalls(label string, before, after float64, bars []fall, rest
 		at += b.delta
 		lo, hi = min(lo, at), max(hi, at)
 	}
-	lo = max(lo-(hi-lo)/3, 0) // space left of the smallest value, so that small changes of a long step are visible
+	lo = max(lo-(hi-lo)/3, 0) // the axis starts near the values: small changes of a long step stay visible
 	if !(hi > lo) {
 		lo, hi = 0.9*before, 1.1*before
 	}
@@ -204,8 +204,8 @@ func joinInterval(ratio, interval string) string {
 
 const maxOverlays = 16
 
-// Overlay draws the samples of both sides, a row with its own axis per metric: the new side as an area, the old side
-// as an outline over it, and below them the median of each process.
+// Overlay draws the samples of both sides, a row with its own axis per metric: the new side as an area, the old side as
+// an outline, and below both the median of each process.
 func Overlay(c *compare.Comparison) *Figure {
 	f := newComparisonFigure("distribution", "Distributions of both sides",
 		"For each metric the samples of the old side as an outline over those of the new side as an area, with the median of every process below.", c)
@@ -216,7 +216,7 @@ func Overlay(c *compare.Comparison) *Figure {
 	for _, o := range all[:min(len(all), maxOverlays)] {
 		f.Panels = append(f.Panels, overlayPanel(o))
 	}
-	f.Legend = []Entry{{Text: "old: " + view.Cut(orSide(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(orSide(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
+	f.Legend = []Entry{{Text: "old: " + view.Cut(cmp.Or(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(cmp.Or(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
 	f.addRemark("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
 	if n := len(all) - maxOverlays; n > 0 {
 		f.addNote(gpuprof.Plural(n, "more metric") + " in the data")
@@ -224,15 +224,8 @@ func Overlay(c *compare.Comparison) *Figure {
 	return f
 }
 
-func orSide(name, otherwise string) string {
-	if name == "" {
-		return otherwise
-	}
-	return name
-}
-
-// overlayPanel returns a panel with the histograms of both sides, scaled to heights from 0 to 1, and below them the
-// medians of the processes.
+// overlayPanel returns a panel with the histograms of both sides, each scaled to height 1, and the medians of the
+// processes below.
 func overlayPanel(o verdict.Overlay) Panel {
 	const oldAt, newAt = -0.25, -0.6
 	m := o.Row.Of
@@ -242,7 +235,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 	if m.Unit == "s" {
 		p.X.Unit, unit = view.Scale(o.Hi)
 	}
-	p.Right = append(p.Right, "axis in "+orSide(unit, "its own unit"))
+	p.Right = append(p.Right, "axis in "+cmp.Or(unit, "its own unit"))
 	sides := []struct {
 		name string
 		of   verdict.OverlaySide
@@ -262,7 +255,7 @@ func overlayPanel(o verdict.Overlay) Panel {
 	return p
 }
 
-// normalizedSteps outlines a histogram as steps, its tallest bin 1 high, without empty bins at its ends.
+// normalizedSteps outlines a histogram as steps, with its tallest bin at 1 and without the empty bins at both ends.
 func normalizedSteps(bins []int, lo, hi float64) [][2]float64 {
 	most, first, last := 0, -1, -1
 	for i, n := range bins {

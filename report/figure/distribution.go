@@ -11,8 +11,8 @@ import (
 // MostSamples is the default limit of the samples drawn of a series.
 const MostSamples = 2000
 
-// Distribution draws a row for the step and each stage: the samples in the order taken, which shows drift, and a
-// histogram per process, which shows several modes. A row has at most limit samples, including the extremes.
+// Distribution draws a row for the step and each stage: the samples in the order taken, where drift shows, and a
+// histogram per process, where modes show. A row has at most limit samples, always with the extremes.
 func Distribution(r *gpuprof.Run, limit int) *Figure {
 	f := newRunFigure("distribution", "Distribution of samples about each median",
 		"For the step and each stage: every sample as a dot in the order they were taken, process after process, and a histogram of each process.", r)
@@ -49,7 +49,7 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 	return f
 }
 
-// spreadPanel draws a row: the samples, and to their right the histograms.
+// spreadPanel draws a row: the samples, and the histograms to their right.
 func spreadPanel(s view.Spread, first, last bool) Panel {
 	p := Panel{Name: view.Cut(s.Name, 40), Height: 58, X: Axis{Max: float64(max(len(s.Process), 1)), Bare: !last, Ticks: []Tick{}},
 		Y: Axis{Min: s.Lo, Max: s.Hi, Ticks: []Tick{{s.Hi, percentMark(s.Hi)}, {0, ""}, {s.Lo, percentMark(s.Lo)}}}}

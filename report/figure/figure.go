@@ -1,9 +1,10 @@
 // Package figure has every chart as marks over axes, independent of the output format. A builder makes a Figure from a
-// document, one layout converts it to shapes, and two backends draw these as SVG and PNG. So a chart has the same
-// figures in every format. A new chart needs a builder, and an entry in the table of its document (kinds.go).
+// document, one layout converts the figure to shapes, and two backends draw shapes as SVG and PNG: so every format
+// shows the same values. A new chart needs a builder, and an entry in the table of its document (kinds.go).
 package figure
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -20,13 +21,14 @@ type Figure struct {
 	Behind []Mark  // bands behind all panels, which share an X axis
 	Notes  []string
 
-	// Texts for a file of its own; a page has them elsewhere: subject, device and date, and remarks.
+	// Texts that only a file of its own shows, since a page has them elsewhere: subject, device and date, remarks.
 	Subject string
 	Context []string
 	Remarks []string
 	Tool    string // version of gpuprof that made the document
 
-	// Lacks is the reason why the document has no such figure. Notice replaces the panels: this reason, or missing times.
+	// Lacks is the reason why the document has no such figure. Notice is drawn instead of panels: that reason, or why
+	// there are no times.
 	Lacks  string
 	Notice string
 }
@@ -34,7 +36,7 @@ type Figure struct {
 // Empty reports whether there is nothing to draw.
 func (f *Figure) Empty() bool { return len(f.Panels) == 0 }
 
-// setLacking makes the figure empty, with the reason.
+// setLacking empties the figure, for the reason why.
 func (f *Figure) setLacking(why string) *Figure {
 	f.Panels, f.Legend = nil, nil
 	f.Lacks, f.Notice = why, strings.ToUpper(why[:1])+why[1:]+"."
@@ -46,7 +48,7 @@ type Entry struct {
 	Text  string
 	Tone  Tone
 	Form  Form
-	Dot   bool // drawn as a dot of Shape, not as a swatch
+	Dot   bool // the sample is a dot of Shape, else a swatch
 	Shape Shape
 }
 
@@ -123,7 +125,7 @@ type Mark struct {
 	Place          Place
 }
 
-// Place is the position of a mark's text.
+// Place is the position of a mark's text relative to the mark.
 type Place int
 
 // Places.
@@ -153,14 +155,21 @@ func secondsAxis(label string, most float64) Axis {
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// addRemark adds a text below the panels of a file of its own.
+// addRemark adds a text that only a file of its own shows, below the panels.
 func (f *Figure) addRemark(s string) { f.Remarks = append(f.Remarks, s) }
+
+// addEntry adds an entry to the legend, once.
+func (f *Figure) addEntry(e Entry) {
+	if !slices.Contains(f.Legend, e) {
+		f.Legend = append(f.Legend, e)
+	}
+}
 
 func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
 const mostSpoken = 40 // limit of the marks in the description
 
-// Words returns the description and the figures of the tooltips, for readers who cannot see the chart.
+// Words returns the description with the texts of the tooltips, for readers who cannot see the chart.
 func (f *Figure) Words() string {
 	var tips []string
 	for i := range f.Panels {

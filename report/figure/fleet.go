@@ -14,7 +14,7 @@ import (
 // mostRanks limits the rows of a chart, one per rank.
 const mostRanks = 24
 
-// RankTimes divides each rank's step into work, idle time and waits in collectives, with the cost of a straggler.
+// RankTimes divides each rank's step into work, idle time and waits in collectives, and marks what a straggler costs.
 func RankTimes(r *fleet.Report) *Figure {
 	f := &Figure{ID: "stragglers", Title: "Own time and waits of each rank", Tool: r.Tool.Version, Subject: "fleet " + view.Cut(strings.Join(r.Command, " "), 60),
 		Desc:    "For each rank of the job the time per step in which it works, does nothing and waits for the other ranks. The rank that the others wait for waits least.",
@@ -63,7 +63,7 @@ func RankTimes(r *fleet.Report) *Figure {
 	return f
 }
 
-// selectRanks returns the ranks that a chart shows, those with the shortest waits, by rank.
+// selectRanks returns the ranks to draw, ordered by rank: of many, those that wait least.
 func selectRanks(w *fleet.Waiting) []fleet.RankWait {
 	out := slices.Clone(w.Rows)
 	if len(out) <= mostRanks {

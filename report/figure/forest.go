@@ -14,7 +14,7 @@ type ratioRow struct {
 	news          news
 }
 
-// news rates a ratio from good to bad, by a tone and a shape.
+// news is the rating of a ratio, good to bad, as a tone and a shape.
 type news struct {
 	tone  Tone
 	shape Shape
@@ -37,10 +37,10 @@ func (r ratioRow) hasInterval() bool {
 	return r.hasRatio() && gpuprof.IsFinite(r.lo) && gpuprof.IsFinite(r.hi) && r.lo > 0 && r.hi >= r.lo
 }
 
-// mostRows limits the rows of a forest plot; a table has the others.
+// mostRows limits the rows of a forest plot; the page's table has all.
 const mostRows = 40
 
-// forestPanel draws rows from top to bottom over a logarithmic axis, with dashed guides at some ratios.
+// forestPanel draws rows from top to bottom over a logarithmic axis, with dashed lines at the guides.
 func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	p := Panel{Height: 24 * float64(len(all)), X: Axis{Scale: Log, Changes: true, Label: label}}
 	p.X.Min, p.X.Max = forestRange(all, guides)
@@ -65,15 +65,15 @@ func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	return p
 }
 
-// Ratios beyond these limits are drawn at the edge. So are intervals that extend more than intervalReach times beyond
-// the outermost ratio: one uncertain figure must not squeeze the others to a line.
+// Ratios beyond leastRatio and mostRatio are drawn at the edge. An interval's end is too, if it is more than
+// intervalReach times beyond the outermost ratio: one uncertain figure must not squeeze all others.
 const (
 	leastRatio    = 0.05
 	mostRatio     = 20
 	intervalReach = 1.5
 )
 
-// forestRange returns the range of the axis. It contains every ratio, and most of every interval.
+// forestRange returns the range of the axis: it contains every ratio within the limits, and most of every interval.
 func forestRange(all []ratioRow, guides []float64) (least, most float64) {
 	lo, hi := 0.98, 1.02
 	for _, g := range guides {

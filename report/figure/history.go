@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostTrends limits the trends of one picture; a page has a picture for each.
+// mostTrends limits the trends of one picture; a page has one picture per trend.
 const mostTrends = 8
 
 // Trends draws the metrics of a history below each other: the changed ones, then the totals.
@@ -46,7 +46,7 @@ func Trends(r *history.Report) *Figure {
 	return f
 }
 
-// Trend draws one metric over the sessions, and below it the sentinel, a fixed program that shows changes of the
+// Trend draws one metric over the sessions. Below it is the sentinel, a fixed program whose times change only with the
 // machine.
 func Trend(t *history.Trend, m *history.Metric) *Figure {
 	f := &Figure{ID: "trend", Title: view.Cut(t.Benchmark+", "+m.Name, 80),
@@ -111,14 +111,7 @@ func commitTicks(t *history.Trend) []Tick {
 	return out
 }
 
-// addEntry adds an entry to the legend, once.
-func (f *Figure) addEntry(e Entry) {
-	if !slices.Contains(f.Legend, e) {
-		f.Legend = append(f.Legend, e)
-	}
-}
-
-// classMarks marks where sessions of another class begin, which ran on another machine or with other settings.
+// classMarks draws a line where a class of sessions begins, which had another machine or other settings.
 func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	for _, c := range t.Classes[min(1, len(t.Classes)):] {
 		out = append(out, Mark{Kind: Rule, X0: float64(c.First) - 0.5, Tone: Soft, Form: Hair, Tip: "another class: " + c.Class + " " + view.Cut(c.Device, 60)})
@@ -127,8 +120,8 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 	return out
 }
 
-// sessionMarks draws a point for each session, and the levels: the metric's median between two changes. Sessions that
-// were not analyzed look different.
+// sessionMarks draws a point for each session, other points for sessions that were not analyzed, and the levels: the
+// metric's medians between two changes.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
 	const few = 120
 	form := Points

@@ -4,25 +4,19 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// call is a frame of an icicle chart: depth, start and end.
-type call struct {
-	where    string // "train.py:41 in step"
-	depth    int
-	from, to int64
-}
-
-// iciclePanel draws frames below their callers. A frame's width includes its callees; most is the total width. amount
-// formats a width for tooltips. The caller sets the X axis.
-func iciclePanel(calls []call, amount func(int64) string) (p Panel, most float64) {
+// iciclePanel draws frames below their callers. A frame is as wide as its time or bytes with its callees; most is the
+// largest end. amount formats a width for tooltips. The caller sets the X axis.
+func iciclePanel(calls []memsnap.Call, amount func(int64) string) (p Panel, most float64) {
 	deepest := 0
 	for _, c := range calls {
-		deepest, most = max(deepest, c.depth), max(most, float64(c.to))
-		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.from), X1: float64(c.to), Y0: float64(c.depth) + 0.05, Y1: float64(c.depth) + 0.95, Tone: toneOf(c.depth % 2),
-			Text: view.CutPlace(c.where, 60), Brief: calledIn(c.where), Tip: view.CutPlace(c.where, 100) + ": " + amount(c.to-c.from)})
+		deepest, most = max(deepest, c.Depth), max(most, float64(c.To))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.From), X1: float64(c.To), Y0: float64(c.Depth) + 0.05, Y1: float64(c.Depth) + 0.95, Tone: toneOf(c.Depth % 2),
+			Text: view.CutPlace(c.Where, 60), Brief: calledIn(c.Where), Tip: view.CutPlace(c.Where, 100) + ": " + amount(c.To-c.From)})
 	}
 	p.Y = rowAxis(make([]string, deepest+1))
 	p.Y.Bare = true
@@ -38,14 +32,14 @@ func calledIn(frame string) string {
 	return view.CutPlace(frame, 24)
 }
 
-// Limits of an icicle of sampled stacks: least width of a frame as a share of the step, and depth.
+// Limits of an icicle of sampled stacks: smallest width of a frame as a share of the step, and largest depth.
 const (
 	leastCallShare = 0.002
 	deepestCall    = 32
 )
 
-// HostCalls draws the sampled stacks of the host thread as an icicle, the outermost frame at the top, over the mean
-// step, or the window if there are no steps. Of outer frames with all samples only the innermost is drawn.
+// HostCalls draws the sampled stacks of the host thread as an icicle, outermost frame at the top, over the mean step
+// (the window if there are no steps). Of outer frames that contain all samples, only the innermost is drawn.
 func HostCalls(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
 	if a.Host == nil || len(a.Host.Stacks) == 0 {
@@ -56,7 +50,7 @@ func HostCalls(a *analyze.Analysis) *Figure {
 	for outer+1 < len(all) && all[outer+1].Depth == outer+1 && all[outer+1].To == all[0].To {
 		outer++
 	}
-	var calls []call
+	var calls []memsnap.Call
 	var narrow, deep int
 	for _, c := range all[outer:] {
 		switch {
@@ -65,7 +59,8 @@ func HostCalls(a *analyze.Analysis) *Figure {
 		case c.Depth-outer >= deepestCall:
 			deep++
 		default:
-			calls = append(calls, call{c.Where, c.Depth - outer, c.From, c.To})
+			c.Depth -= outer
+			calls = append(calls, memsnap.Call(c))
 		}
 	}
 	p, most := iciclePanel(calls, gpuprof.FormatNS)

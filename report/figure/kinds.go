@@ -44,8 +44,6 @@ func tuningKinds() []kind[*tune.Result] {
 	return []kind[*tune.Result]{{"effects", KnobEffects}, {"scaling", Curves}}
 }
 
-func claimKinds() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", Claims}} }
-
 func analysisKinds() []kind[Traces] {
 	return []kind[Traces]{
 		{"stages", func(t Traces) *Figure { return Accounts(t.Of) }}, {"timeline", func(t Traces) *Figure { return Steps(t.Of) }},
@@ -77,7 +75,7 @@ func memoryKinds() []kind[*memsnap.Analysis] {
 	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
 
-// document is a kind of document with its figures, and the command that makes the document.
+// document is a kind of document with its figures, and a command that writes one.
 type document struct {
 	what, command string // the command has -o
 	names         []string
@@ -118,7 +116,7 @@ func Kinds() []string {
 	return out
 }
 
-// KindsText lists the figures by document for a help text, or the figures of one document ("an analysis").
+// KindsText lists the figures by document for a help text; for one document ("an analysis") if what names it.
 func KindsText(what string) string {
 	var parts []string
 	for _, d := range documentTable() {
@@ -130,7 +128,7 @@ func KindsText(what string) string {
 	return strings.Join(parts, "; ")
 }
 
-// findOwner names the document that has a figure, and the command that makes this document.
+// findOwner names the documents that have a figure, and the command for the first one.
 func findOwner(name string) string {
 	var has []string
 	command := ""
@@ -144,8 +142,8 @@ func findOwner(name string) string {
 	return "it shows " + strings.Join(has, " or ") + "; write one with " + command
 }
 
-// OfRuns draws the figure with the name want. By default it draws the stages of one run, the scaling of several, or
-// their latency if only the load differs. ErrUsage, with the possible figures, if want is unknown or cannot be drawn.
+// OfRuns draws the figure named want. "" draws the stages of one run, the scaling of several, or their latency if only
+// the load differs. The error is ErrUsage, with the possible figures, if want is unknown or the runs lack it.
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
 	switch {
@@ -163,52 +161,51 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	return drawNamed("a run", runKinds(), runs, len(runs) == 0, want)
 }
 
-// OfComparison is OfRuns for a comparison. Default: the waterfall if the stages explain the change, else the ratios.
+// OfComparison is OfRuns for a comparison. "" draws the waterfall if stages explain the change, else the ratios.
 func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
 	return drawNamed("a comparison", comparisonKinds(), c, c == nil, want)
 }
 
-// OfTuning is OfRuns for a tuning result: the effect of each knob, or of each claim.
+// OfTuning is OfRuns for a tuning result. "" draws the effect of each knob, or of each claim.
 func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	if r != nil && len(r.Claims) > 0 {
-		return drawNamed("a tuning result", claimKinds(), r, false, want)
+		return drawNamed("a tuning result", []kind[*tune.Result]{{"effects", Claims}}, r, false, want)
 	}
 	return drawNamed("a tuning result", tuningKinds(), r, r == nil, want)
 }
 
-// OfAnalysis is OfRuns for an analysis: the parts of the devices' time. Without xs it has no overview.
+// OfAnalysis is OfRuns for an analysis. "" draws the parts of the devices' time. Without xs it has no overview.
 func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("an analysis", analysisKinds(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
-// OfTraces is OfRuns for a comparison of traces. Without old and now, the indexes of the two sides, it has no
-// overview.
+// OfTraces is OfRuns for a comparison of traces. Without old and now, the indexes of both sides, it has no overview.
 func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("a comparison of traces", traceKinds(), sides{c, old, now}, c == nil, want)
 }
 
-// OfBisect is OfRuns for a search for a commit: the probability of each commit.
+// OfBisect is OfRuns for a search for a commit. "" draws the probability of each commit.
 func OfBisect(s *bisect.Search, want string) (*Figure, error) {
 	return drawNamed("a bisection", bisectKinds(), s, s == nil, want)
 }
 
-// OfMemory is OfRuns for an analysis of memory: memory over time.
+// OfMemory is OfRuns for an analysis of memory. "" draws memory over time.
 func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
 	return drawNamed("an analysis of memory", memoryKinds(), a, a == nil, want)
 }
 
-// OfHistory is OfRuns for a history: its trends.
+// OfHistory is OfRuns for a history, whose only figure is its trends.
 func OfHistory(r *history.Report, want string) (*Figure, error) {
 	return drawNamed("a history", historyKinds(), r, r == nil, want)
 }
 
-// OfFleet is OfRuns for a job's report: the time that ranks wait for each other.
+// OfFleet is OfRuns for a job's report, whose only figure is the time that ranks wait for each other.
 func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }
 
-// drawNamed draws the figure with the name want; what names the document in errors ("a run"). By default it draws the
-// first figure with content, else the first. none reports that the document is missing.
+// drawNamed draws the figure named want; what names the document in errors ("a run"). "" draws the first figure with
+// content, else the first. none reports that the document is missing.
 func drawNamed[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
 	if none {
 		return nil, view.ErrNoRun("a picture")

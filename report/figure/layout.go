@@ -16,7 +16,7 @@ const (
 	noteRow     = 15.0
 	leastPitch  = 13.0 // least height of a row, so that names do not touch
 	leastPanels = 0.45 // least height of the panels, as a share of their preferred height
-	mostStretch = 1.8  // largest factor by which panels grow to fill a picture; with few rows a part stays empty
+	mostStretch = 1.8  // largest factor by which panels grow; a picture with few rows stays partly empty
 	leastArea   = 36.0 // below this height only the title is drawn
 )
 
@@ -76,7 +76,7 @@ func (d *drawing) listShapes() []shape {
 	return out
 }
 
-// addText places a text, moved inside the drawing; false if its area is taken by another text.
+// addText draws a text, moved inside the drawing; false if another text covers its area.
 func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) bool {
 	s = d.clipText(s, textSize, d.w)
 	w := d.textWidth(s, textSize)
@@ -96,8 +96,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut places a figure of width w and height h (0: as high as the panels). With alone, the figure is a file of its
-// own and has a head.
+// layOut lays out a figure of width w and height h (0: as high as the panels). alone adds the head that a file of its
+// own has.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
@@ -122,7 +122,9 @@ func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	case h > 0 && (bottom-top < leastArea || w-2*margin < leastArea):
 		return d // only the title
 	case f.Notice != "" && alone:
-		d.addNotice(f.Notice, w/2, (top+bottom)/2, w*0.8)
+		for i, l := range d.wrapText(f.Notice, w*0.8, 8) {
+			d.addText(w/2, (top+bottom)/2+float64(i)*20, 0, Ink, "", l)
+		}
 	case h > 0:
 		d.slack = max(0, bottom-d.addPanels(f, panels, margin, w-margin, top, bottom))
 	default:
@@ -159,12 +161,6 @@ func (d *drawing) addHead(f *Figure) float64 {
 	return y + 10
 }
 
-func (d *drawing) addNotice(s string, x, y, room float64) {
-	for i, l := range d.wrapText(s, room, 8) {
-		d.addText(x, y+float64(i)*20, 0, Ink, "", l)
-	}
-}
-
 // addLegend places the legend in rows, and returns the y coordinate below it.
 func (d *drawing) addLegend(entries []Entry, y float64) float64 {
 	x0, x1 := d.margin, d.w-d.margin
@@ -197,7 +193,7 @@ func (d *drawing) addSwatch(e Entry, x, y float64) {
 	}
 }
 
-// fitPanels drops rows and panels that do not fit into a height; left is a text about the number of the dropped ones.
+// fitPanels drops rows and panels that do not fit a height of room; left is a note with the number of dropped ones.
 func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
 	for len(out) > 1 && stretchFactor(out, room) < leastPanels {
@@ -221,7 +217,7 @@ func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	return out, left
 }
 
-// dropLast drops the last panel. The panel above gets its X axis if it was shared.
+// dropLast drops the last panel, and moves a shared X axis to the panel above.
 func dropLast(panels []Panel) []Panel {
 	n := len(panels) - 1
 	out, last := append([]Panel{}, panels[:n]...), &panels[n]
@@ -347,7 +343,7 @@ func (d *drawing) placePanel(p *Panel, room besides, x0, left, right, top, botto
 	}
 }
 
-// besides has the widths of the texts left and right of the panels, equal for all so that the axes line up.
+// besides has the widths of the texts left and right of the panels, equal for all panels so that their axes line up.
 type besides struct{ names, ticks, right float64 }
 
 func (b besides) leftWidth() float64 {

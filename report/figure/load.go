@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// LatencyOverLoad draws latency over load, with the knee: the largest load with 99 of 100 answers in time.
+// LatencyOverLoad draws latency over load, with the knee: the largest load at which 99 of 100 answers are in time.
 func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 	f := newRunFigure("load", "Latency over load",
 		"The latency within which a share of the answers came, by the load: the rate over the throughput at saturation of the same run. Vertical lines mark the knee, the horizontal one the time within which an answer is of use.", runs[0])

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -83,7 +84,7 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	return f
 }
 
-// mostStepMarks limits the marked step ends; more would be illegible.
+// mostStepMarks limits the marked step ends: more lines would hide the memory.
 const mostStepMarks = 60
 
 func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
@@ -126,17 +127,12 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 	shown := m.Sites[:min(len(m.Sites), mostMemorySites)]
 	for i, s := range shown {
 		names = append(names, view.CutPlace(s.Where, 44))
-		tone, ok := tones[s.Category]
-		if !ok {
-			tone = Rest
-		}
+		tone := cmp.Or(tones[s.Category], Rest)
 		text := gpuprof.FormatBytes(float64(s.Bytes))
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: float64(s.Bytes), Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: tone, Text: text, Place: After,
 			Tip: fmt.Sprintf("%s: %s in %s, %s", view.CutPlace(s.Where, 100), text, gpuprof.Plural(s.Blocks, "block"), s.Category)})
 		most = max(most, float64(s.Bytes))
-		if !slices.ContainsFunc(f.Legend, func(e Entry) bool { return e.Text == s.Category }) {
-			f.Legend = append(f.Legend, Entry{Text: s.Category, Tone: tone})
-		}
+		f.addEntry(Entry{Text: s.Category, Tone: tone})
 	}
 	p.Y = rowAxis(names)
 	p.X = bytesAxis("bytes at the peak", most)

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -8,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kindTones returns the tones of the categories of memory, equal in all figures of a device.
+// kindTones returns the tones of memory categories, the same in all figures of a device.
 func kindTones(d *memsnap.Device) map[string]Tone {
 	tones := map[string]Tone{}
 	for _, k := range d.Series.Kinds {
@@ -28,11 +29,7 @@ func MemoryCalls(a *memsnap.Analysis) *Figure {
 		return f.setLacking("no live memory has a stack")
 	}
 	f.Title = "Memory by call at " + view.Cut(when, 60)
-	calls := make([]call, 0, len(m.Calls))
-	for _, c := range m.Calls {
-		calls = append(calls, call{c.Where, c.Depth, c.From, c.To})
-	}
-	p, most := iciclePanel(calls, func(bytes int64) string { return gpuprof.FormatBytes(float64(bytes)) })
+	p, most := iciclePanel(m.Calls, func(bytes int64) string { return gpuprof.FormatBytes(float64(bytes)) })
 	p.X = bytesAxis("bytes", most)
 	f.Panels = []Panel{p}
 	return f
@@ -62,11 +59,7 @@ func MemoryMap(a *memsnap.Analysis) *Figure {
 		for _, piece := range g.Pieces {
 			b := byKind[piece.Category]
 			if b == nil {
-				tone, ok := tones[piece.Category]
-				if !ok {
-					tone = Rest
-				}
-				b = &Mark{Kind: Boxes, Tone: tone}
+				b = &Mark{Kind: Boxes, Tone: cmp.Or(tones[piece.Category], Rest)}
 				byKind[piece.Category], kinds = b, append(kinds, piece.Category)
 			}
 			b.Points = append(b.Points, [2]float64{float64(piece.From), float64(i) + 0.1}, [2]float64{float64(piece.To), float64(i) + 0.9})

@@ -30,7 +30,7 @@ func (a *Axis) scaleTo(from, to float64) func(float64) float64 {
 
 func (a *Axis) hasValue(v float64) bool { return v >= a.Min && v <= a.Max }
 
-// frame is a panel with its plot area.
+// frame is a panel placed in a drawing, with its plot area and scales.
 type frame struct {
 	*drawing
 	p              *Panel
@@ -56,7 +56,7 @@ func (d *drawing) addPanel(p *Panel, x0, x1, y0, y1 float64) {
 	f.placeNear()
 }
 
-// xAxisEnd returns an end of the X axis that leaves room for texts right of marks.
+// xAxisEnd returns the end of an X axis of width w that leaves room for texts right of marks.
 func (p *Panel) xAxisEnd(e ems, w float64) float64 {
 	most := p.X.Max
 	if p.X.Scale != Linear {
@@ -243,7 +243,7 @@ func (f *frame) drawDot(m *Mark) {
 	f.add(above, s)
 }
 
-// drawInterval draws a line with a bar at an end on the axis, and an arrow at an end beyond the axis.
+// drawInterval draws a line with a bar at an end inside the axis, and an arrow at an end beyond it.
 func (f *frame) drawInterval(m *Mark) {
 	across := m.Y0 == m.Y1
 	s := shape{kind: pathShape, tone: m.Tone, form: Whisker, tip: m.Tip}
@@ -295,7 +295,7 @@ func (d *drawing) addBand(m Mark, at func(float64) float64, left, right, top, bo
 	d.add(behind, shape{kind: rectShape, x: x0, y: top, w: x1 - x0, h: bottom - top, tone: m.Tone, form: Behind, tip: m.Tip})
 }
 
-// placeNear writes dot labels in free space. A label without space is left to the tooltip.
+// placeNear draws dot labels in free space; a label without space is only in the tooltip.
 func (f *frame) placeNear() {
 	for _, n := range f.near {
 		own := box{n.at.x - 5, n.at.y - 5, n.at.x + 5, n.at.y + 5}

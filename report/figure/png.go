@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Default size of a picture, pixels. With few rows it is less high.
+// Default size of a picture in pixels. Write reduces the height for few rows.
 const (
 	DefaultWidth  = 1200
 	DefaultHeight = 800
@@ -26,8 +26,8 @@ const (
 
 const dpi = 96
 
-// Write writes the figure as a file of its own: "svg", or "png" of width x height pixels (0: default) with gpuprof's
-// name in its metadata. SVG names its font without embedding it. A size out of range is ErrUsage.
+// Write writes the figure as a file of its own, "svg" or "png", of width x height pixels (0: default). A PNG has
+// gpuprof's name in its metadata; an SVG names its font without embedding it. A size out of range is ErrUsage.
 func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	if width == 0 {
 		width = DefaultWidth

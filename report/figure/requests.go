@@ -12,7 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Requests draws the callers' view of a service under load: latency percentiles, latency and queue over time, batches.
+// Requests draws a service under load from its callers' side: latency percentiles, latency and queue over time,
+// batches.
 func Requests(r *gpuprof.Run) *Figure {
 	f := newRunFigure("requests", "Requests under load",
 		"The latency within which each share of the requests was answered, on an axis of percentiles; p50 and p99 of each part of the load over time; the requests that waited; the sizes of batches.", r)
@@ -52,7 +53,7 @@ func Requests(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// shareTicks returns the ticks of percentiles on an axis of log10(1/(1-share)).
+// shareTicks returns ticks at usual percentiles on an axis of log10(1/(1-share)).
 func shareTicks(most float64) []Tick {
 	var out []Tick
 	for _, t := range []struct {
@@ -69,48 +70,46 @@ func shareTicks(most float64) []Tick {
 func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	p := Panel{Height: 190}
 	var most, longest float64
-	add := func(processes []loadtest.Served, of func(*loadtest.Served) *loadtest.Recorded, upTo float64, tone Tone) error {
+	type line struct {
+		processes []loadtest.Served
+		of        func(*loadtest.Served) *loadtest.Recorded
+		upTo      float64 // largest share with a latency of the service; above, the sender was late
+		tone      Tone
+	}
+	lines := []line{{q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, q.Told(), "p0"}}
+	if q.FromSent != nil {
+		lines = append(lines, line{q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return s.FromSent }, 1, "p1"})
+	}
+	if o := q.OnSchedule.Requests(); o != nil {
+		lines = append(lines, line{o.Processes, lines[0].of, o.Told(), "p1"})
+	}
+	if q.SenderLate != "" {
+		lines = append(lines, line{q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Late }, 1, "p1"})
+	}
+	for _, l := range lines {
+		if l.upTo == 0 {
+			continue
+		}
 		var parts []loadtest.Recorded
-		for i := range processes {
-			if part := of(&processes[i]); part != nil {
+		for i := range l.processes {
+			if part := l.of(&l.processes[i]); part != nil {
 				parts = append(parts, *part)
 			}
 		}
 		h, err := latency.Merged(parts)
 		if err != nil {
-			return err
+			return p, err
 		}
-		m := Mark{Kind: Line, Tone: tone, Form: Stroke}
+		m := Mark{Kind: Line, Tone: l.tone, Form: Stroke}
 		for _, c := range h.Curve(8) {
 			x := -math.Log10(c[0])
-			if c[0] < 1-upTo {
+			if c[0] < 1-l.upTo {
 				break
 			}
 			most, longest = max(most, x), max(longest, c[1])
 			m.Points = append(m.Points, [2]float64{x, c[1]})
 		}
 		p.Marks = append(p.Marks, m)
-		return nil
-	}
-	if upTo := q.Told(); upTo > 0 {
-		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, upTo, "p0"); err != nil {
-			return p, err
-		}
-	}
-	if q.FromSent != nil {
-		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return s.FromSent }, 1, "p1"); err != nil {
-			return p, err
-		}
-	}
-	if o := q.OnSchedule.Requests(); o != nil && o.Told() > 0 {
-		if err := add(o.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, o.Told(), "p1"); err != nil {
-			return p, err
-		}
-	}
-	if q.SenderLate != "" {
-		if err := add(q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Late }, 1, "p1"); err != nil {
-			return p, err
-		}
 	}
 	for _, c := range q.Latency.Percentiles {
 		x := -math.Log10(1 - c.Share)
@@ -131,14 +130,14 @@ func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	return p, nil
 }
 
-// titleAxis returns an axis of times in seconds up to the value most, and puts its title above the panel.
+// titleAxis returns an axis of times up to most, s, and moves its title above the panel.
 func titleAxis(p *Panel, title string, most float64) Axis {
 	y := secondsAxis(title, max(most*1.05, 1e-6))
 	p.Title, y.Label = y.Label, ""
 	return y
 }
 
-// timePanels draws latency and queue over the blocks of the first process: other processes have other clocks.
+// timePanels draws latency and queue over the blocks of the first process; processes have no common clock.
 func timePanels(q *loadtest.Requests) []Panel {
 	lat := Panel{Height: 92}
 	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
@@ -185,7 +184,7 @@ func timePanels(q *loadtest.Requests) []Panel {
 	return []Panel{lat, queue}
 }
 
-// addPoints marks the points of lines that have fewer than 40.
+// addPoints marks the points of lines with fewer than 40 points.
 func addPoints(lines []Mark) []Mark {
 	for _, m := range slices.Clone(lines) {
 		if len(m.Points) < 40 {

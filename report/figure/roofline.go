@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Roofline draws the measured peak rates with a point per counted stage and, smaller, per kernel.
+// Roofline draws the measured peak rates, with a large point per counted stage and a small one per kernel.
 func Roofline(r *gpuprof.Run) *Figure {
 	f := newRunFigure("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
 	roof := view.Roofline(r)

@@ -10,7 +10,7 @@ import (
 // mostRoofPoints limits the operators to those with the most time above their bound.
 const mostRoofPoints = 24
 
-// TraceRoofline draws the data sheet's peak rates with a point per operator that counts FLOPs and bytes.
+// TraceRoofline draws the dense peak rates of a data sheet, with a point per operator that counts FLOPs and bytes.
 func TraceRoofline(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("roofline", "Roofline", "FLOP rate of operators over their arithmetic intensity, under the data sheet's dense peak rates.", a)
 	r := a.Roofline

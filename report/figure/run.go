@@ -35,7 +35,7 @@ func (f *Figure) setDate(t time.Time) {
 	}
 }
 
-// oneOf adds the run's name if there are several runs.
+// oneOf adds a remark with the run's number and setting if runs has several.
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	if len(runs) > 1 {
 		s := fmt.Sprintf("run 1 of %d", len(runs))
@@ -47,7 +47,7 @@ func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	return f
 }
 
-// setRunLacking makes the figure empty; why completes "drawing roofline: …". A run without times gets another notice.
+// setRunLacking is setLacking, where why completes "drawing roofline: …". A run without times gets another notice.
 func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	if !view.HasTimes(r) {
 		f.Notice = "No times: " + view.Headline(r)
@@ -56,7 +56,7 @@ func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	return f.setLacking(why)
 }
 
-// leastShare is the least share of the step with its own bar.
+// leastShare is the smallest share of the step with a bar of its own.
 const leastShare = 0.0005
 
 // Shares draws the stages' exposed shares of the step as one bar.
@@ -93,7 +93,7 @@ func Shares(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// Stages draws each stage's exposed time, the longest first; these times add up to the step.
+// Stages draws each stage's exposed time, longest first; the exposed times add up to the step.
 func Stages(r *gpuprof.Run) *Figure {
 	f := newRunFigure("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
 	all := view.Stages(r)

@@ -76,8 +76,8 @@ type curvePoint struct {
 	text  string
 }
 
-// curvePanel draws curves with intervals; false without points. Both axes are logarithmic if the figures cover a wide
-// range, so that proportional growth is a straight line; otherwise they begin at 0.
+// curvePanel draws curves with intervals; false without points. Axes whose values cover a wide range are logarithmic, so
+// that proportional growth is a straight line; a linear Y axis starts at 0.
 func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel, ok bool) {
 	var xs, ys []float64
 	for _, c := range curves {
@@ -120,7 +120,7 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	return p, true
 }
 
-// curveMarks returns the curve's line, and over it intervals and points.
+// curveMarks returns the curve's line, then intervals, then points, in drawing order.
 func (c curve) curveMarks() []Mark {
 	line := Mark{Kind: Line, Tone: c.tone, Form: Stroke}
 	var ranges, dots []Mark

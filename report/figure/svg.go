@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Inline returns the figure as an element of a page. Colours are CSS classes, which differ in light, dark and print.
-// id must be unique in the page. A figure without panels gives "".
+// Inline returns the figure as an HTML element; "" without panels. Colours are CSS classes, which differ in light, dark
+// and print. id must be unique in the page.
 func (f *Figure) Inline(id string) string {
 	return f.writeInline(id, "figure", pageWidth)
 }
@@ -46,7 +46,7 @@ func (f *Figure) writeInline(id, class string, width float64) string {
 	return s.String()
 }
 
-// cssClasses returns the classes of a shape: its tone and form, and the names by which scripts find it.
+// cssClasses returns the class attribute of a shape: tone, form, and names for scripts.
 func (s *shape) cssClasses() string {
 	names := []string{string(s.tone), string(s.form), s.class}
 	if s.kind == textShape && s.tone == Ink { // the default colour of text
@@ -61,8 +61,8 @@ func (s *shape) cssClasses() string {
 	return ` class="` + strings.Join(strings.Fields(strings.Join(names, " ")), " ") + `"`
 }
 
-// svgFile writes a file of its own, one unit per point. It needs no script, style or outside reference and has colours
-// as attributes, so that it looks the same under a strict Content-Security-Policy.
+// svgFile writes a file of its own, one unit per point. Without script, style and references, and with colours as
+// attributes, it looks the same under a strict Content-Security-Policy.
 func (f *Figure) svgFile(w io.Writer, width, height float64) error {
 	d := f.layOut(width, height, true)
 	s := &svg{}

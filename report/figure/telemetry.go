@@ -32,18 +32,13 @@ func Telemetry(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// addBands draws behind the panels a band for each block of samples and each throttled time, and marks flagged
-// samples.
+// addBands draws a band behind the panels for each block of samples and each throttled time, and marks flagged samples.
 func (f *Figure) addBands(w view.Watched) {
 	sides := map[bool]Tone{false: "t5", true: Rest}
-	said := map[bool]bool{}
 	for _, b := range w.Blocks {
 		what := map[bool]string{false: "with probes", true: "bare"}[b.Bare]
 		f.Behind = append(f.Behind, Mark{Kind: Band, X0: b.From, X1: b.To, Tone: sides[b.Bare], Tip: fmt.Sprintf("block %d, %s: %s", b.Number, what, gpuprof.Plural(b.Samples, "sample"))})
-		if !said[b.Bare] {
-			said[b.Bare] = true
-			f.Legend = append(f.Legend, Entry{Text: map[bool]string{false: "samples with probes were taken", true: "bare samples were taken"}[b.Bare], Tone: sides[b.Bare], Form: Behind})
-		}
+		f.addEntry(Entry{Text: map[bool]string{false: "samples with probes were taken", true: "bare samples were taken"}[b.Bare], Tone: sides[b.Bare], Form: Behind})
 	}
 	for _, t := range w.Throttled {
 		f.Behind = append(f.Behind, Mark{Kind: Band, X0: t[0], X1: t[1], Tone: "t3", Tip: "throttled from " + view.Seconds(t[0]) + " to " + view.Seconds(t[1])})

@@ -20,7 +20,7 @@ const (
 	lineRoom  = 16.0 // distance of baselines
 )
 
-// fontFace returns the font that measures texts and writes PNG.
+// fontFace returns the font with which texts are measured and drawn in PNG.
 func fontFace(size float64, bold bool) font.Face {
 	f := font.Font{Typeface: "gpuprof", Variant: "Sans"}
 	if bold {
@@ -46,7 +46,7 @@ var faces = sync.OnceValue(func() *font.Cache {
 	})
 })
 
-// embeddedFont parses an embedded font. It panics on a damaged one, which every test of a figure would show.
+// embeddedFont parses an embedded font. It panics on a damaged one: every test of a figure would fail.
 func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	f, err := opentype.Parse(file)
 	if err != nil {
@@ -55,7 +55,7 @@ func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	return font.Face{Font: font.Font{Typeface: "gpuprof", Variant: "Sans", Weight: weight}, Face: f}
 }
 
-// advances has the widths of ASCII characters at size 1; others are measured when needed.
+// advances has the widths of ASCII characters at size 1.
 var advances = sync.OnceValue(func() (out [128]float64) {
 	f := fontFace(1000, false)
 	for c := 32; c < 127; c++ {
@@ -64,7 +64,7 @@ var advances = sync.OnceValue(func() (out [128]float64) {
 	return out
 })
 
-// ems scales text widths: 1 for the font that files name, more for pages, which use the reader's font.
+// ems multiplies text widths: 1 for the font that files name, more for a page, whose reader chooses the font.
 type ems float64
 
 const (
@@ -72,7 +72,8 @@ const (
 	anyFont   ems = 1.16
 )
 
-// textWidth returns a text's width in units. A character that the font lacks counts as a full em, as in East Asia.
+// textWidth returns a text's width in units. A character outside the font counts as a full em, as in East Asian
+// scripts.
 func (e ems) textWidth(s string, size float64) float64 {
 	w, narrow := 0.0, advances()
 	for _, c := range s {
@@ -93,7 +94,7 @@ func (e ems) textWidth(s string, size float64) float64 {
 	return w * size * float64(e)
 }
 
-// clipText cuts a text to a width with an ellipsis; "" if no character fits.
+// clipText shortens a text to a width with an ellipsis; "" if no character fits.
 func (e ems) clipText(s string, size, room float64) string {
 	if e.textWidth(s, size) <= room {
 		return s
@@ -111,7 +112,7 @@ func (e ems) clipText(s string, size, room float64) string {
 	return s
 }
 
-// fitLabel cuts a label to a width; "" if the rest would not identify it.
+// fitLabel shortens a label to a width; "" if too little remains to identify it.
 func (e ems) fitLabel(s string, room float64) string {
 	out := e.clipText(s, textSize, room)
 	if n := utf8.RuneCountInString(out); out != s && (n < 6 || 3*n < 2*utf8.RuneCountInString(s)) {

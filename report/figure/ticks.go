@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// ticksOf returns labelled ticks for an axis. long is its length in pixels, and each the desired distance between two
-// ticks.
+// ticksOf returns labelled ticks of an axis of length long, px, about each px apart.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {
@@ -32,8 +31,7 @@ func (a *Axis) unitSize() float64 {
 	return 1
 }
 
-// stepTicks returns round values between lo and hi. Their number is about most, but at least two, since one shows no
-// scale.
+// stepTicks returns about most round values between lo and hi, but at least two, since one shows no scale.
 func stepTicks(lo, hi float64, most int) []float64 {
 	span := hi - lo
 	if !(span > 0) || math.IsInf(span, 0) || span < 1e-12*math.Abs(hi) {
@@ -59,7 +57,7 @@ func multiplesOf(lo, hi, step float64) []float64 {
 	return out
 }
 
-// tickText formats a tick with the decimals that the distance between ticks needs.
+// tickText formats a tick with the decimals that tell the ticks apart.
 func tickText(v float64, all []float64) string {
 	step := math.Abs(v)
 	if len(all) > 1 {

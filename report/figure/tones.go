@@ -12,11 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Tone is a colour by its meaning. Each tone has a colour on a light and on a dark background.
+// Tone is a colour by its meaning, with one value for a light and one for a dark background.
 type Tone string
 
 // Tones. The first six numbered ones are the palette of Okabe and Ito, which readers with any colour vision can
-// distinguish. Yellow comes late because it is faint on white.
+// distinguish; yellow is late because it is faint on white.
 const (
 	Rest    Tone = "rest" // stages or classes without a colour of their own
 	Ink     Tone = "fg"
@@ -46,8 +46,8 @@ func hostTones() map[string]Tone {
 	}
 }
 
-// partTone returns the tone of a part of GPU time, host time or memory by name, for answers and charts alike. A stage's
-// tone follows from its place in the step instead (view.Tones).
+// partTone returns the tone of a named part of GPU time, host time or memory, for answers and charts alike. The tone of
+// a stage is by position instead (view.Tones).
 func partTone(name string) Tone {
 	for _, full := range []string{name, "outside, " + name} { // a program without operators has the short name
 		if tone, ok := hostTones()[full]; ok {
@@ -89,7 +89,7 @@ type paint struct {
 	light, dark uint32
 }
 
-// paintTable has the colours of figures, and of pictures that pages draw themselves; o0 is for text on t0.
+// paintTable has the colours of figures, also of those that scripts draw; o0 is for text on t0.
 func paintTable() []paint {
 	return []paint{
 		{"bg", 0xffffff, 0x14171b}, {"fg", 0x1f2328, 0xe3e6ea}, {"soft", 0x59616b, 0xa0a8b2}, {"line", 0xdfe3e8, 0x30363d},
@@ -124,12 +124,12 @@ func (t Tone) lightColor() color.NRGBA {
 	return color.NRGBA{A: 0xff}
 }
 
-// Form is the way in which a shape is painted.
+// Form is the style of a shape: fill, line, opacity.
 type Form string
 
 // Forms. The zero value is filled.
 const (
-	Pale    Form = "pale"    // faintly filled: the neighbour of what is shown
+	Pale    Form = "pale"    // faintly filled: a neighbouring step
 	Behind  Form = "band"    // filled, behind everything else
 	Filled  Form = "area"    // a filled path
 	Stroke  Form = "stroke"  // a curve
@@ -168,7 +168,7 @@ func (f Form) findManner() manner {
 	return all[0]
 }
 
-// CSS returns the style of figures in a page. Colours are variables, for a light and a dark background.
+// CSS returns the style sheet of figures in a page, with colours as variables for a light and a dark background.
 func CSS() string {
 	var light, dark, tones, forms strings.Builder
 	for _, p := range paintTable() {

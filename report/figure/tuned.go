@@ -35,7 +35,7 @@ func newTuningFigure(id, title, desc string, r *tune.Result) *Figure {
 	return f
 }
 
-// goalText names the quantity of a ratio, and its better direction.
+// goalText names the quantity of a ratio, and the direction that is better.
 func goalText(r *tune.Result) (what, better string) {
 	switch r.Goal {
 	case tune.Throughput:
@@ -50,7 +50,7 @@ func goalText(r *tune.Result) (what, better string) {
 	return "time per unit of work", "below 1 is better"
 }
 
-// KnobEffects draws each knob's effect with its interval, those confirmed in fresh processes first.
+// KnobEffects draws each knob's effect with its interval, first the settings measured in fresh processes.
 func KnobEffects(r *tune.Result) *Figure {
 	what, better := goalText(r)
 	f := newTuningFigure("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
@@ -68,9 +68,8 @@ func KnobEffects(r *tune.Result) *Figure {
 	if !slices.ContainsFunc(all, ratioRow.hasRatio) {
 		return f.setLacking("no knob's effect was measured yet")
 	}
-	slices.SortStableFunc(all, func(a, b ratioRow) int { // unmeasured settings are last
-		return cmp.Compare(countUndrawn(a), countUndrawn(b))
-	})
+	unmeasured := slices.DeleteFunc(slices.Clone(all), ratioRow.hasRatio)
+	all = append(slices.DeleteFunc(all, func(r ratioRow) bool { return !r.hasRatio() }), unmeasured...)
 	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
 		f.addRemark("recommended: " + view.Cut(rec.Command, 160))
 	} else if r.Conclusion.Text != "" {
@@ -85,14 +84,7 @@ func KnobEffects(r *tune.Result) *Figure {
 	return f
 }
 
-func countUndrawn(r ratioRow) int {
-	if r.hasRatio() {
-		return 0
-	}
-	return 1
-}
-
-// confirmedRows returns the settings measured in fresh processes, with the deciding interval.
+// confirmedRows returns the settings measured in fresh processes, with the interval that decided.
 func confirmedRows(r *tune.Result) []ratioRow {
 	var out []ratioRow
 	for _, c := range r.Confirmations {
@@ -129,7 +121,7 @@ func ratioText(r ratioRow) string {
 	return gpuprof.FormatRatio(r.ratio) + " (" + gpuprof.FormatFactor(r.lo) + " to " + gpuprof.FormatFactor(r.hi) + ")"
 }
 
-// Claims draws the measured speedup of each claim of a tuning guide.
+// Claims draws the measured speedup of each claim of the tuning guides.
 func Claims(r *tune.Result) *Figure {
 	f := newTuningFigure("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
 	var all []ratioRow
@@ -201,7 +193,7 @@ func Curve(r *tune.Result, i int) *Figure {
 	return f
 }
 
-// knobPanel draws the values in order, evenly spaced: settings mostly grow by doubling.
+// knobPanel draws the values of a knob evenly spaced in order, since settings mostly grow by doubling.
 func knobPanel(c tune.Curve) (Panel, bool) {
 	out := curve{tone: "t0", joined: true}
 	var ticks []Tick

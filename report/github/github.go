@@ -1,5 +1,5 @@
 // Package github reports a comparison to GitHub Actions: as annotations, which are workflow commands on standard
-// output, and as the step summary, a Markdown file that the runner names.
+// output, and in the step summary, a Markdown file whose path the runner sets.
 package github
 
 import (
@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// MaxAnnotations is GitHub's limit per level and step. GitHub drops further ones, so the first is a summary.
+	// MaxAnnotations is GitHub's limit per level and step. GitHub drops further ones; therefore the first is a summary.
 	MaxAnnotations = 10
-	// MaxSummary is GitHub's limit of a step summary, bytes. GitHub refuses larger ones.
+	// MaxSummary is GitHub's limit of a step summary, bytes. GitHub refuses a larger one.
 	MaxSummary = 1 << 20
-	// maxMessage limits an annotation, in runes, to stay readable; GitHub cuts at 4 KiB.
+	// maxMessage limits an annotation, in runes, so that it is readable. GitHub cuts at 4 KiB.
 	maxMessage = 1000
 )
 
@@ -39,8 +39,8 @@ type annotation struct {
 	level, title, text, file, line string
 }
 
-// Annotate writes a comparison's annotations: none if all is well, else a summary and the nine worst problems.
-// Regressions, exceeded budgets and failures are errors; an inconclusive result is a warning.
+// Annotate writes a comparison's annotations: none if all is well, otherwise a summary and at most nine problems, the
+// worst first. Regressions, exceeded budgets and failures are errors; an inconclusive result is a warning.
 func Annotate(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("annotations")
@@ -71,8 +71,8 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 	return nil
 }
 
-// listWorst returns an annotation per problem, the worst first: benchmarks without a figure, exceeded budgets with
-// call sites, regressions by size. If nothing failed, it returns the undecided results.
+// listWorst returns an annotation per problem, the worst first: benchmarks without a figure, exceeded budgets with call
+// sites, regressions by size. If there is none, it returns one per undecided result.
 func listWorst(c *compare.Comparison) []annotation {
 	var out, unsure []annotation
 	also, reasons := map[string]int{}, map[int]string{} // number of metrics by reason; reason of each element of unsure
@@ -123,12 +123,12 @@ func listWorst(c *compare.Comparison) []annotation {
 	return out
 }
 
-// where matches a Python frame, "train.py(41): step", or "train.py:41".
-var where = lazyregexp.New(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
+// sitePattern matches a Python frame, "train.py(41): step", or "train.py:41".
+var sitePattern = lazyregexp.New(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
 
 // parseSite returns the file and line of a call site; "" if it has none.
 func parseSite(site string) (file, line string) {
-	m := where.FindStringSubmatch(site)
+	m := sitePattern.FindStringSubmatch(site)
 	if m == nil {
 		return "", ""
 	}
@@ -160,8 +160,8 @@ func (a annotation) String() string {
 	return "::" + a.level + " " + strings.Join(props, ",") + "::" + data.Replace(body) + "\n"
 }
 
-// AppendSummary appends Markdown to the summary file, after the text of other programs in the step. render must write
-// at most limit bytes, like markdown.Write; a longer text is cut at a line, with a note.
+// AppendSummary appends Markdown to the summary file, after the text of other programs in the step. render should write
+// at most limit bytes; a longer text is cut at a line, with a note.
 func AppendSummary(path string, render func(w io.Writer, limit int) error) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

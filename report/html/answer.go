@@ -22,7 +22,7 @@ func answerOf(a gpuprof.Answer) answerView {
 	return answerView{Badge: badge, Sentence: a.Sentence, Bar: drawBar(a), Action: a.Action}
 }
 
-// drawBar draws an answer's bar for a wide screen and for a phone; "" if there is none.
+// drawBar draws an answer's bar for wide and for narrow screens; "" if there is none.
 func drawBar(a gpuprof.Answer) template.HTML {
 	if a.Bar == nil {
 		return ""

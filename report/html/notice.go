@@ -2,13 +2,13 @@ package html
 
 import "strings"
 
-// piece is text, or a command-line flag, which must not be broken at its hyphens.
+// piece is a text, or a command-line flag, which must not be broken at its hyphens.
 type piece struct {
 	S    string
 	Code bool
 }
 
-// splitFlags splits a text into flags and other text. A percent sign stays with its number.
+// splitFlags splits a text into flags and other text. A percent sign stays on the line of its number.
 func splitFlags(text string) []piece {
 	var out []piece
 	var plain strings.Builder

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -12,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// sectionView is a section for page.tmpl; without a heading only its blocks are shown.
+// sectionView is a section for page.tmpl. Without a heading it has only blocks.
 type sectionView struct {
 	ID, Heading    string
 	Level          int
@@ -65,11 +66,11 @@ type columnView struct {
 	Class string
 }
 
-// phoneColumns is the least number of columns that a phone shows, if the table has as many.
+// phoneColumns is the least number of columns that a phone shows, if the table has so many.
 const phoneColumns = 3
 
-// laterColumns reports the columns that a phone hides until the reader asks for them: those that a narrow terminal
-// drops, the first dropped first, and those that only pages have.
+// laterColumns reports which columns a phone hides until the reader asks for them. A phone hides the columns that a
+// narrow terminal drops, and the columns that only HTML pages have.
 func laterColumns(columns []page.Column) []bool {
 	later, shown := make([]bool, len(columns)), 0
 	rank := func(i int) int { // the order in which hidden columns are shown
@@ -95,7 +96,7 @@ func laterColumns(columns []page.Column) []bool {
 	return later
 }
 
-// classOf returns the CSS class of a column, which a phone may show later.
+// classOf returns the CSS class of a column. later is for columns that a phone hides.
 func classOf(c page.Column, words, later bool) string {
 	class := ""
 	switch {
@@ -122,7 +123,7 @@ type cellView struct {
 	Sort  string // the figure that a table is sorted by, "" for the text
 }
 
-// cutName is the length, bytes, from which a column's width may cut a name.
+// cutName is the length from which the width of a column may cut a name, bytes.
 const cutName = 30
 
 type listView struct {
@@ -146,14 +147,14 @@ type tree struct {
 	err      error
 }
 
-// addScript adds a picture's script, once.
+// addScript adds the script of a picture, if it was not added before.
 func (t *tree) addScript(script string) {
 	if !slices.Contains(t.pictures, script) {
 		t.pictures = append(t.pictures, script)
 	}
 }
 
-// encodeData encodes data for a script element. It escapes <, > and &, so that no name can end the element.
+// encodeData encodes data for a script element. It escapes <, > and &, so that no name in the data can end the element.
 func (t *tree) encodeData(data any) template.JS {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -169,7 +170,7 @@ func toneOf(t page.Tone) string {
 
 func markOf(b page.Badge) badgeView { return badgeView{toneOf(b.Tone), b.Text} }
 
-// buildSection returns the view of a section; none if a page shows no part of it.
+// buildSection returns the view of a section; nil if an HTML page shows no part of it.
 func (t *tree) buildSection(s page.Section, level int) []sectionView {
 	if !s.In.In(page.HTML) {
 		return nil
@@ -263,10 +264,7 @@ func textOf(b page.Text) *textView {
 
 func tableOf(b page.Table) *tableView {
 	columns, rows, left := b.For(page.HTML)
-	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded}
-	if g.Caption == "" {
-		g.Caption = b.Name
-	}
+	g := &tableView{Name: b.Name, Caption: cmp.Or(b.Caption, b.Name), Folded: b.Folded}
 	if left > 0 && b.More != "" {
 		g.More = fmt.Sprintf(b.More, left)
 	}

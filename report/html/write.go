@@ -23,7 +23,7 @@ import (
 //go:embed *.tmpl *.css *.js
 var files embed.FS
 
-// templates are parsed at the first page: most starts of the program write none.
+// templates are parsed for the first page, since most processes write none.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"pieces": splitFlags}).ParseFS(files, "*.tmpl"))
 })
@@ -39,7 +39,7 @@ type pageView struct {
 	pictures                               []string // scripts of pictures that can be zoomed
 }
 
-// leastContents is the number of sections from which a page has a table of contents.
+// leastContents is the least number of sections of a page with a table of contents.
 const leastContents = 4
 
 // Write writes the page.
@@ -77,7 +77,7 @@ func Write(w io.Writer, p *page.Page) error {
 	if err := v.addStyle(p.Static); err != nil {
 		return err
 	}
-	// Write into memory first, so that a failing template leaves no half-written page.
+	// Write into memory first, so that a failing template leaves no partial page.
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, "page.tmpl", v); err != nil {
 		return err
@@ -86,7 +86,7 @@ func Write(w io.Writer, p *page.Page) error {
 	return err
 }
 
-// addStyle adds style, scripts and the policy that permits them. A static page has no script.
+// addStyle adds the style, the scripts and the policy that permits them. A static page has no script.
 func (v *pageView) addStyle(static bool) error {
 	var css []byte
 	for _, name := range []string{"style.css", "answer.css"} {
@@ -116,7 +116,8 @@ func (v *pageView) addStyle(static bool) error {
 	return nil
 }
 
-// contentPolicy returns a Content-Security-Policy for this page's style and script only: injected markup cannot run.
+// contentPolicy returns a Content-Security-Policy that permits only this page's style and script, so that injected
+// markup cannot run.
 func contentPolicy(css, js []byte) string {
 	hash := func(b []byte) string {
 		sum := sha256.Sum256(b)
@@ -125,13 +126,13 @@ func contentPolicy(css, js []byte) string {
 	return "default-src 'none'; style-src " + hash(css) + "; script-src " + hash(js) + "; base-uri 'none'; form-action 'none'"
 }
 
-// maxDataBytes limits the document embedded in a page, bytes, after compression.
+// maxDataBytes limits the size of the embedded document, bytes, after compression.
 const maxDataBytes = 1_250_000
 
 // HasData reports whether the page has a document to save.
 func (v *pageView) HasData() bool { return v.Data != "" }
 
-// embedData embeds the document, or a note with the reason why it is missing.
+// embedData embeds the document. If that is impossible, a note has the reason.
 func (v *pageView) embedData(d page.Data) {
 	if d.Encode == nil {
 		v.DataNote = "The data is not in this page."

@@ -1,12 +1,13 @@
-// Package junit writes a comparison as JUnit XML, which CI systems read as test results: a test case per metric and
-// per budget. Regressions and exceeded budgets are failures, inconclusive metrics are skipped, benchmarks without a
+// Package junit writes a comparison as JUnit XML, which CI systems read as test results, with a test case per metric
+// and per budget. Regressions and exceeded budgets are failures, inconclusive metrics are skipped, benchmarks without a
 // figure are errors.
 //
-// JUnit XML has no official schema. The document keeps to the common part of two schemas in use: the Ant task's, which
-// requires all attributes in a fixed order, and the one of Jenkins and Surefire.
+// JUnit XML has no official schema. The document uses what two schemas have in common: that of the Ant task, which
+// requires all attributes in a fixed order, and that of Jenkins and Surefire.
 package junit
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -20,10 +21,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limit is GitLab's size limit for a report: 30 MB.
+// Limit is GitLab's size limit of a report, bytes.
 const Limit = 30_000_000
 
-// Options adds facts that a comparison does not have.
+// Options has facts that a comparison does not have.
 type Options struct {
 	Started time.Time // time of the measurement; the zero time gives 1970
 	Host    string    // "" is localhost
@@ -73,7 +74,8 @@ type outcome struct {
 	Text    string `xml:",chardata"`
 }
 
-// Write writes the comparison. Beyond the limit it omits cases, passed ones first, and counts them in a property.
+// Write writes the comparison. To keep the limit it omits cases, passed ones first, and gives their number in a
+// property.
 func Write(w io.Writer, c *compare.Comparison, o Options) error {
 	if c == nil {
 		return view.ErrNoRun("JUnit XML")
@@ -97,14 +99,11 @@ func Write(w io.Writer, c *compare.Comparison, o Options) error {
 }
 
 func newSuite(c *compare.Comparison, o Options) *suite {
-	if o.Host == "" {
-		o.Host = "localhost"
-	}
 	if o.Started.IsZero() {
 		o.Started = time.Unix(0, 0)
 	}
 	s := &suite{
-		Name: cleanLine("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: cleanLine(o.Host, 80),
+		Name: cleanLine("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: cleanLine(cmp.Or(o.Host, "localhost"), 80),
 		Timestamp: o.Started.UTC().Format("2006-01-02T15:04:05"), // a time zone is not allowed
 	}
 	for _, kv := range [][2]string{
@@ -121,7 +120,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 
 const suiteLines = 50
 
-// suiteText returns texts that belong to no single metric.
+// suiteText returns the texts that belong to no single metric.
 func suiteText(c *compare.Comparison) string {
 	var b strings.Builder
 	line := func(s string) { b.WriteString(cleanLine(s, 1000) + "\n") }
@@ -142,14 +141,11 @@ func suiteText(c *compare.Comparison) string {
 	return b.String()
 }
 
-// names makes names unique, since CI systems merge cases of the same name.
+// names makes names unique, because CI systems merge cases of one name.
 type names map[string]bool
 
 func (n names) makeUnique(name string) string {
-	name = cleanLine(name, 400)
-	if name == "" {
-		name = "unnamed"
-	}
+	name = cmp.Or(cleanLine(name, 400), "unnamed")
 	out := name
 	for i := 2; n[out]; i++ {
 		out = fmt.Sprintf("%s (%d)", name, i)
@@ -167,17 +163,14 @@ func (s *suite) addMetrics(c *compare.Comparison, n names) {
 		case compare.Regressed:
 			t.Failure = &outcome{cleanLine(failureLine(r), 500), "regressed", cleanLine(r.Sentence(), 2000)}
 		case compare.Inconclusive, compare.NotComparable:
-			why := r.Reason
-			if why == "" {
-				why = "the data at hand show neither a regression nor its absence"
-			}
+			why := cmp.Or(r.Reason, "the data at hand show neither a regression nor its absence")
 			t.Skipped = &outcome{cleanLine(string(m.Verdict)+": "+why, 500), "", cleanLine(r.Sentence(), 2000)}
 		}
 		s.Cases = append(s.Cases, t)
 	}
 }
 
-// failureLine returns the one line about a failure that CI systems show.
+// failureLine returns the line about a failure that CI systems show.
 func failureLine(r verdict.Row) string {
 	if r.Ratio == view.None {
 		return fmt.Sprintf("regressed from %s to %s", r.Old, r.New)
@@ -188,7 +181,7 @@ func failureLine(r verdict.Row) string {
 	return fmt.Sprintf("regressed %s (95 %% %s), from %s to %s", r.Ratio, r.Interval, r.Old, r.New)
 }
 
-// secondsText returns the new value of a time metric, whose history CI systems draw; "" for others.
+// secondsText returns the new value of a metric of time, s, whose history CI systems draw; "0" for others.
 func secondsText(m *compare.MetricResult) string {
 	if v := float64(m.New); m.Unit == "s" && gpuprof.IsFinite(v) && v >= 0 {
 		return strconv.FormatFloat(v, 'f', 9, 64)
@@ -217,7 +210,7 @@ func (s *suite) addBudgets(c *compare.Comparison, n names) {
 
 func (s *suite) addFailed(c *compare.Comparison, n names) {
 	for _, f := range c.Failed {
-		// A failure is "side: name: why". The case is the benchmark of that name.
+		// A failure is "side: name: why". The case has the name of the benchmark.
 		name, why, _ := strings.Cut(f, ": ")
 		if of, rest, ok := strings.Cut(why, ": "); ok && (name == c.Old || name == c.New) {
 			name, why = of, rest
@@ -226,7 +219,7 @@ func (s *suite) addFailed(c *compare.Comparison, n names) {
 	}
 }
 
-// shrinkTo drops cases until the document fits: passed ones first, then from the end.
+// shrinkTo drops cases until the document fits. It drops passed cases first, the last ones first.
 func (s *suite) shrinkTo(limit int) {
 	const frame = 4096 // size of header, suite and properties
 	size := frame + 8*len(s.Out)
@@ -292,7 +285,7 @@ func (s *suite) countCases() {
 	s.Time = strconv.FormatFloat(total, 'f', 3, 64) // more digits are not allowed
 }
 
-// cleanLine makes a text fit for an attribute: one line with single blanks.
+// cleanLine returns a text for an attribute: one line with single blanks.
 func cleanLine(s string, limit int) string {
 	return strings.Join(strings.Fields(view.Cut(s, limit)), " ")
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// draft is a document in parts, so that a size limit can drop whole rows.
+// draft is a document in parts, of which a size limit can drop rows.
 type draft struct{ parts []part }
 
-// part is a table row, another piece of a table, or text that is not dropped as a row.
+// part is a table row, another piece of a table (of is its table), or other text, which is never dropped alone.
 type part struct {
 	s         string
 	of        *rowsOf
 	row, keep bool
 }
 
-// rowsOf has a table's numbers of shown and dropped rows, and the index of the part after its last row.
+// rowsOf has the numbers of a table's shown and dropped rows, and the index of the part after its last row.
 type rowsOf struct{ shown, left, end int }
 
 func (d *draft) printf(format string, args ...any) { d.addPart(nil, format, args...) }
@@ -24,8 +24,8 @@ func (d *draft) addPart(t *rowsOf, format string, args ...any) {
 	d.parts = append(d.parts, part{s: fmt.Sprintf(format, args...), of: t})
 }
 
-// limitText returns at most limit bytes (0: all). It drops rows that are not marked keep, then other rows, then the
-// last lines.
+// limitText returns the text, at most limit bytes; 0 means all. It drops rows that are not marked keep first, then
+// other rows, then the last lines.
 func (d *draft) limitText(limit int) string {
 	rows := d.chooseRows(limit)
 	var b strings.Builder
@@ -49,7 +49,7 @@ func (d *draft) limitText(limit int) string {
 	return b.String()
 }
 
-// chooseRows reports which parts are rows that fit into limit bytes. It counts shown and dropped rows per table.
+// chooseRows reports which parts are rows that fit into limit bytes. It also counts shown and dropped rows per table.
 func (d *draft) chooseRows(limit int) []bool {
 	room := limit
 	seen := map[*rowsOf]bool{}

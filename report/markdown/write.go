@@ -2,6 +2,7 @@
 package markdown
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// CommentLimit limits a GitHub comment, bytes. The rest of GitHub's 65,536 characters is for a script's own text.
+// CommentLimit is the size limit of a comment on GitHub, bytes. The rest of GitHub's 65,536 characters is for the text
+// of the script that posts it.
 const CommentLimit = 65_000
 
-// Write writes a page of at most limit bytes (0: no limit). It drops the least important rows first and counts them.
+// Write writes a page of at most limit bytes (0: no limit). It drops the least important rows first, and states their
+// number.
 func Write(w io.Writer, pg *page.Page, limit int) error {
 	d := &draft{}
 	d.writeAnswer(pg.Opening())
@@ -30,7 +33,7 @@ func Write(w io.Writer, pg *page.Page, limit int) error {
 	return err
 }
 
-// writeAnswer writes the answer at the top: verdict as heading, sentence, bar as a line of text, and action.
+// writeAnswer writes the answer at the top: the verdict as heading, the sentence, the bar as text, and the action.
 func (d *draft) writeAnswer(a gpuprof.Answer) {
 	d.printf("## %s\n\n", strings.TrimSpace(page.SignOf(a.Tone)+" "+escapeText(a.Verdict)))
 	d.printf("**%s**\n\n", escapeText(a.Sentence))
@@ -157,8 +160,8 @@ func (d *draft) writeItems(l page.List) {
 			mark = fmt.Sprintf("%d. ", i+1)
 		}
 		label := it.Label
-		if label == "" && !l.Ordered {
-			label = l.Label
+		if !l.Ordered {
+			label = cmp.Or(label, l.Label)
 		}
 		switch {
 		case it.Badge.Text != "":

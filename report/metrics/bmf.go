@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// bmfValue is a figure with the least and the largest value of a process (bencher.dev, "Bencher Metric Format").
+// bmfValue is a figure with the least and the largest median of a process (bencher.dev, "Bencher Metric Format").
 type bmfValue struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"lower_value"`
@@ -35,8 +36,8 @@ func WriteComparisonBMF(w io.Writer, c *compare.Comparison) error {
 	return writeBMF(w, figures)
 }
 
-// writeBMF writes the figures. It prefixes every benchmark with gpuprof/, to recognize its own files: the format has
-// no comments.
+// writeBMF writes the figures. Every benchmark's name begins with gpuprof/, by which gpuprof recognizes its own files:
+// the format has no comments.
 func writeBMF(w io.Writer, figures []figure) error {
 	out := map[string]map[string]bmfValue{}
 	for _, f := range figures {
@@ -64,7 +65,7 @@ func writeBMF(w io.Writer, figures []figure) error {
 	return nil
 }
 
-// measureOf returns Bencher's slug for a unit, and the factor to Bencher's unit: ns for latency.
+// measureOf returns Bencher's slug of a unit, and the factor to Bencher's unit, which is ns for latency.
 func measureOf(unit string) (slug string, scale float64) {
 	switch {
 	case unit == "s":
@@ -89,8 +90,5 @@ func measureOf(unit string) (slug string, scale float64) {
 		}
 		return '-'
 	}, unit)
-	if slug = strings.Trim(slug, "-"); slug == "" {
-		slug = "value"
-	}
-	return slug, 1
+	return cmp.Or(strings.Trim(slug, "-"), "value"), 1
 }

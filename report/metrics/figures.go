@@ -1,8 +1,10 @@
-// Package metrics writes figures of results for programs that store them over time: Bencher's Metric Format (BMF), and
-// OpenMetrics for Prometheus. A figure is the median over processes, with the lowest and highest median of a process.
+// Package metrics writes figures of results for programs that store them: Bencher's Metric Format (BMF), and
+// OpenMetrics for Prometheus. A figure is the median over processes, with the lowest and the highest median of a
+// process.
 package metrics
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +32,7 @@ func runFigures(runs []*gpuprof.Run) ([]figure, error) {
 			return nil, err
 		}
 		for _, m := range r.Metrics {
-			out = add(out, figure{benchmark: benchmarkName(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
+			out = appendFigure(out, figure{benchmark: benchmarkName(run), metric: m.Name, unit: m.Unit, value: m.Median()}, m.Runs)
 		}
 	}
 	if len(out) == 0 {
@@ -55,7 +57,7 @@ func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 		if m.Samples != nil {
 			runs = m.Samples.New
 		}
-		out = add(out, figure{benchmark: name, metric: m.Name, unit: m.Unit, value: float64(m.New)}, runs)
+		out = appendFigure(out, figure{benchmark: name, metric: m.Name, unit: m.Unit, value: float64(m.New)}, runs)
 	}
 	if len(out) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "writing metrics: the new side of the comparison has no figure").WithFix("measure it again")
@@ -63,8 +65,8 @@ func comparisonFigures(c *compare.Comparison) ([]figure, error) {
 	return out, nil
 }
 
-// add appends a finite figure, with the least and the largest median of a process.
-func add(to []figure, f figure, runs [][]float64) []figure {
+// appendFigure appends a finite figure, with the least and the largest median of a process.
+func appendFigure(to []figure, f figure, runs [][]float64) []figure {
 	if !gpuprof.IsFinite(f.value) {
 		return to
 	}
@@ -87,8 +89,5 @@ func benchmarkName(r *gpuprof.Run) string {
 
 // nameWord formats a part of a name: "/" becomes "_", "" becomes "none".
 func nameWord(s string) string {
-	if s = strings.ReplaceAll(view.Cut(s, 60), "/", "_"); s == "" {
-		return "none"
-	}
-	return s
+	return cmp.Or(strings.ReplaceAll(view.Cut(s, 60), "/", "_"), "none")
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// allocatorLine returns the peaks of the workload's own allocator, reserved and in use; false if it has none.
+// allocatorLine returns the reserved and used peak of the workload's own allocator; false if the run has none.
 func allocatorLine(r *gpuprof.Run) (Line, bool) {
 	figure := func(name string) (float64, bool) {
 		v, ok := parseNumber(r.Input[name])

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of rows and findings on a terminal, in Markdown and in HTML.
+// Row limit of tables in HTML, and of findings and operators outside HTML.
 const (
 	traceRows     = 60
 	traceFindings = 5
@@ -23,8 +23,8 @@ const (
 
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
-// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. The indexes, one per
-// input, are for the timeline, which is left out without them.
+// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. xs has an index per
+// input; without them the page has no timeline.
 func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
@@ -110,7 +110,7 @@ func analysisTitle(a *analyze.Analysis) string {
 	return strings.Join(names, between)
 }
 
-// stepMeta describes the mean step: its length, the number of steps, and the events that bound them.
+// stepMeta describes the mean step: length, number of steps, and the source of their bounds.
 func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
@@ -126,7 +126,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	return []string{step, gpuprof.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
-// cardMeta adds the description of the recording.
+// cardMeta adds the text about the recording.
 func cardMeta(a *analyze.Analysis, meta []string) []string {
 	if a.Recording == nil || a.Recording.Text == "" {
 		return meta
@@ -219,15 +219,10 @@ func phaseTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// isLarge reports whether a terminal that is short of lines keeps a part of a step.
+// isLarge reports whether part is at least largeShare of whole; a terminal short of lines keeps such rows.
 func isLarge(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
 
-// largeShare is the least share of a large part.
 const largeShare = 0.01
-
-func stepNote(a *analyze.Analysis) string {
-	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."
-}
 
 func rankTable(a *analyze.Analysis) Table {
 	t := Table{Noun: "rank", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",

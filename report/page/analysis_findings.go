@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists the findings. Ranks mostly share their problems, so outside of HTML a rule has only the
-// findings of one input, that of its first finding, and a count of its findings in other inputs.
+// traceFindingList lists the findings. Ranks mostly have the same problems. Outside of HTML, a rule's findings are
+// therefore listed only for the input of its first finding; those of other inputs are counted.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
@@ -68,7 +68,8 @@ func orderWords(findings []gpuprof.Finding) string {
 	return "the largest first"
 }
 
-// findingsLead summarizes the findings. If some claim time, only a page shows the summary.
+// findingsLead summarizes the findings. The summary is in all formats if the analysis suggests nothing, else in HTML
+// only.
 func findingsLead(a *analyze.Analysis, verdict string) Block {
 	t := Text{S: verdict, As: Lead}
 	if verdict == a.Answer().Sentence {
@@ -129,7 +130,8 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText formats the first place on one line; a page lists the others. A sampled place is in the title instead.
+// siteText formats the first place on one line; HTML has a table of all. It returns "" for a sampled place, which is in
+// the finding's title.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""

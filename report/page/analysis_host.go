@@ -35,7 +35,7 @@ func isPlain(a *analyze.Analysis) bool {
 	return a.Recording != nil && a.Recording.Program == analyze.Python
 }
 
-// hostMost returns the place with the most time in a part outside of operators.
+// hostMost returns the place with the most time in the named part, outside of operators.
 func hostMost(h *analyze.HostAccount, part string) string {
 	kinds := map[string][]string{
 		analyze.HostOnCPU:        {analyze.CauseCPU, analyze.CauseCheckpoint, analyze.CauseLogging, analyze.CauseWorkers},

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of an answer's texts, characters, so that a long name does not push the rest off the screen.
+// Limits of an answer's texts, in characters: a longer text would push the page off the screen.
 const (
 	mostVerdict  = 60
 	mostSentence = 400
@@ -18,11 +18,11 @@ const (
 	mostParts    = 5 // of a bar
 )
 
-// leastStage is the least share of the step for a stage to be a part of the bar.
+// leastStage is the smallest share of the step with a part of its own in the bar.
 const leastStage = 0.005
 
-// Opening returns the answer with texts of limited length, and with a bar only if there is something to draw. A
-// command beyond the limit is dropped: cut, it would do something else.
+// Opening returns the answer with limited texts, and without a bar that has nothing to draw. A longer command is
+// dropped: a truncated one would do something else.
 func (p *Page) Opening() gpuprof.Answer {
 	a := p.Answer.Finite()
 	a.Verdict, a.Sentence = view.Cut(a.Verdict, mostVerdict), view.Cut(a.Sentence, mostSentence)
@@ -37,7 +37,8 @@ func (p *Page) Opening() gpuprof.Answer {
 	return a
 }
 
-// beyondAnswer returns the lines of the first finding without its change and command, which the answer has already.
+// beyondAnswer limits the change and the command of the first finding to HTML: in other formats the answer already has
+// both.
 func beyondAnswer(lines []Line) []Line {
 	out := slices.Clone(lines)
 	for i := range out {
@@ -50,15 +51,7 @@ func beyondAnswer(lines []Line) []Line {
 
 // ToneOf returns the page's tone for an answer's tone.
 func ToneOf(t gpuprof.Tone) Tone {
-	switch t {
-	case gpuprof.ToneGood:
-		return Good
-	case gpuprof.ToneUnsure:
-		return Unsure
-	case gpuprof.ToneBad:
-		return Bad
-	}
-	return Plain
+	return map[gpuprof.Tone]Tone{gpuprof.ToneGood: Good, gpuprof.ToneUnsure: Unsure, gpuprof.ToneBad: Bad}[t]
 }
 
 // SignOf returns the sign of a tone for a heading, to be seen while scrolling; "" for a plain tone.
@@ -71,10 +64,11 @@ type BarPart struct {
 	Name  string
 	Share float64 // of the whole
 	Text  string  // "60.1 ms, 34.1 %"
-	Place int     // place of a stage in the step, from 0, without the gap; -1 for parts whose tone follows from their name
+	Place int     // position of a stage in the step, from 0, gap not counted; -1 if the name determines the tone
 }
 
-// PartsOf returns the nonempty parts of a bar, in order. Beyond mostParts, the small ones are joined without a name.
+// PartsOf returns the nonempty parts of a bar, in order. Above mostParts the smallest are dropped, and the bar ends
+// with an unnamed remainder.
 func PartsOf(b *gpuprof.Bar) []BarPart {
 	places := map[string]int{}
 	for _, p := range b.Parts {
@@ -84,8 +78,8 @@ func PartsOf(b *gpuprof.Bar) []BarPart {
 	}
 	parts := slices.DeleteFunc(slices.Clone(b.Parts), func(p gpuprof.BarPart) bool { return !(p.Value > 0) || b.Unit == "1" && p.Value < leastStage })
 	for len(parts) > mostParts {
-		smallest := slices.MinFunc(parts, func(x, y gpuprof.BarPart) int { return cmp.Compare(x.Value, y.Value) })
-		parts = slices.Delete(parts, slices.Index(parts, smallest), slices.Index(parts, smallest)+1)
+		smallest := slices.Index(parts, slices.MinFunc(parts, func(x, y gpuprof.BarPart) int { return cmp.Compare(x.Value, y.Value) }))
+		parts = slices.Delete(parts, smallest, smallest+1)
 	}
 	var out []BarPart
 	for _, part := range parts {

@@ -48,7 +48,7 @@ func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
 	return text
 }
 
-// bisectResult lists what the answer omits: commits of earlier searches, remaining commits, and facts.
+// bisectResult lists facts that the answer omits: earlier culprits, remaining commits, counters and costs.
 func bisectResult(s *bisect.Search) []Block {
 	o := s.Outcome
 	if o == nil {
@@ -83,7 +83,7 @@ func spansText(s *bisect.Search, spans []bisect.Span) string {
 // bisectFacts lists the stage, the counters, the cost and the next commands.
 func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
-	var lines []Line // the last go first if lines are short
+	var lines []Line // a terminal short of lines drops the last ones first
 	if o.Rest != nil {
 		rest := fmt.Sprintf("%s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short())
 		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s: %s", rest, gpuprof.Plural(o.Rest.To-o.Rest.From+1, "commit"))},
@@ -114,7 +114,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	return append(lines, cost)
 }
 
-// asBefore is text after a command that the user has to complete.
+// asBefore completes a command that lacks the search's options.
 const asBefore = "with the options and the command of this search"
 
 func costText(s *bisect.Search) string {

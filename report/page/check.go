@@ -95,7 +95,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 	t := Table{Name: "Table of vectors", Noun: "kind", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true, Drop: 3}, {Title: "cases", Drop: 2}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance", Drop: 4}, {Title: "result"}}}
 	for _, k := range order {
 		s := sums[k]
-		row := Row{Cells: []Cell{wordsCell(k.kind), wordsCell(k.precision), integerCell(s.n), integerCell(s.failed), amountCell(errorText(s.worst), float64(s.worst), "1"), toleranceCell(k.tolerance), wordsCell("passed")}}
+		row := Row{Cells: []Cell{wordsCell(k.kind), wordsCell(k.precision), countCell(s.n), countCell(s.failed), amountCell(errorText(s.worst), float64(s.worst), "1"), toleranceCell(k.tolerance), wordsCell("passed")}}
 		if s.failed > 0 {
 			row.Tone, row.Keep, row.Cells[6].Text = Bad, true, "FAILED"
 		}
@@ -113,5 +113,3 @@ func failedCases(cases []gpuprof.CaseResult) Table {
 	}
 	return t
 }
-
-func integerCell(n int) Cell { return amountCell(strconv.Itoa(n), float64(n), "1") }

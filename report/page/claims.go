@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -15,8 +16,6 @@ func claimSections(r *tune.Result) []Section {
 			{Title: "verdict", Left: true}, {Title: "why", Left: true, Remark: true, In: Markdown | HTML}}}
 	notes := List{Noun: "claim"}
 	for _, c := range r.Claims {
-		verdict := c.Verdict
-		id, claim := c.ID, c.Claim
 		value, interval := Cell{}, Cell{}
 		switch {
 		case c.CI95 == [2]float64{}:
@@ -27,8 +26,8 @@ func claimSections(r *tune.Result) []Section {
 			value = Cell{Text: fmt.Sprintf("%s (%s)", view.Percent(c.Measured), c.What), Narrow: view.Percent(c.Measured), Value: c.Measured, Unit: "1"}
 			interval = intervalCell(view.Interval(c.CI95, view.Percent))
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: id}, {Text: claim}, {Text: c.Figure}, value, interval, {Text: verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: orNone(c.Reason)}}})
-		note := Item{Label: id, Text: claim + " (" + c.Guide + ")"}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: c.ID}, {Text: c.Claim}, {Text: c.Figure}, value, interval, {Text: c.Verdict, Tone: ToneOf(tune.ClaimTone(c.Verdict))}, {Text: cmp.Or(c.Reason, view.None)}}})
+		note := Item{Label: c.ID, Text: c.Claim + " (" + c.Guide + ")"}
 		for _, text := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if text != "" {
 				note.Sub = append(note.Sub, text)

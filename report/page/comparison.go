@@ -14,7 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of a comparison's lists: many unchanged metrics would hide the changed one. Failures get five times more.
+// Limits of a comparison's lists: many unchanged metrics would hide a changed one. For failures the limits are five
+// times as high.
 const (
 	maxMetrics     = 60
 	maxListed      = 20
@@ -37,7 +38,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
 	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasonBlocks(rows)}
-	unsure := Section{} // if the data cannot tell, the reason is in the answer
+	unsure := Section{} // an inconclusive verdict shows the reasons early
 	if c.Verdict.Open() {
 		unsure, why = why, unsure
 	}
@@ -71,8 +72,6 @@ func countSection(c *compare.Comparison) Section {
 	}
 	return Section{In: Verbose, Blocks: []Block{Text{S: verdict.Counts(c) + "."}}}
 }
-
-func verdictTone(v compare.Verdict) Tone { return ToneOf(v.Tone()) }
 
 // furtherSteps lists the next steps without the answer's action.
 func furtherSteps(c *compare.Comparison, a gpuprof.Answer) []string {
@@ -108,7 +107,7 @@ func metricRow(r verdict.Row) Row {
 	old.Narrow, now.Narrow = r.Narrow()
 	row := Row{Keep: true, Cells: []Cell{
 		{Text: r.Name}, old, now, amountCell(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
-		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: verdictTone(r.Verdict)}, amountCell(r.MDE, float64(m.MDE), "1")}}
+		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: ToneOf(r.Verdict.Tone())}, amountCell(r.MDE, float64(m.MDE), "1")}}
 	if r.Verdict == compare.Regressed {
 		row.Tone = Bad
 	}
@@ -147,7 +146,7 @@ func budgetBlocks(c *compare.Comparison) []Block {
 	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
 	for i := range c.Budgets {
 		b := &c.Budgets[i]
-		item := Item{Text: verdict.BudgetText(b), Tone: verdictTone(b.Verdict)}
+		item := Item{Text: verdict.BudgetText(b), Tone: ToneOf(b.Verdict.Tone())}
 		if b.Verdict == compare.Same {
 			kept.Items = append(kept.Items, item)
 			continue
@@ -254,7 +253,7 @@ func differenceSection(c *compare.Comparison) Section {
 	return s
 }
 
-// alikeTables lists the environment and knobs that both sides share, for readers who want to know the machine.
+// alikeTables lists knobs, environment and facts that are equal on both sides; they describe the machine.
 func alikeTables(c *compare.Comparison) (out []Block) {
 	old, now := c.Fingerprints.Old, c.Fingerprints.New
 	if now == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of the samples that a page embeds, over all series. Up to plainSamples they are readable JSON, up to
-// packedSamples compressed JSON of about 12 bytes per sample. Beyond, every series is thinned, and the page names the
-// run.json with all samples.
+// Limits of the samples that a page embeds, over all series: readable JSON up to plainSamples, compressed JSON of about
+// 12 bytes per sample up to packedSamples. Above, every series is thinned, and the page points to the run.json with all
+// samples.
 const (
 	plainSamples  = 20_000
 	packedSamples = 80_000

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis builds the page of gpuprof doctor: a row per check, and the reasons of missing and limited ones. A
-// terminal shows on one line the checks that are missing because of another one, and the details on another line.
+// Diagnosis builds the page of gpuprof doctor: a row per check, with reasons for missing and limited ones. A terminal
+// joins the checks that depend on a missing one into one line, and the details of each state into another.
 func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if d == nil || len(d.Checks) == 0 {
 		return nil, view.ErrNoRun("a diagnosis")
@@ -36,11 +37,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		if l.Reason == "" && l.Fix == "" {
 			continue
 		}
-		text := l.Reason
-		if text == "" {
-			text = l.Found
-		}
-		item := Item{Label: l.Name, Text: text, Tone: tone, Lines: dropEmpty(Line{Label: "fix", Value: l.Fix})}
+		item := Item{Label: l.Name, Text: cmp.Or(l.Reason, l.Found), Tone: tone, Lines: dropEmpty(Line{Label: "fix", Value: l.Fix})}
 		said := answer.Action != nil && answer.Action.Text == gpuprof.AsSentence(l.Fix)
 		if row.In != 0 || said {
 			item.In = Verbose

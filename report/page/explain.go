@@ -11,7 +11,8 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
 	}
-	p := &Page{Title: entries[0].Name, Answer: explainAnswer(entries), Footer: "gpuprof explain list rules, warnings, columns and terms name all of them."}
+	p := &Page{Title: entries[0].Name, Answer: gpuprof.Answer{Verdict: string(entries[0].Kind), Tone: gpuprof.TonePlain, Sentence: explain.Plain(entries[0].Parts[0].Text)},
+		Footer: "gpuprof explain list rules, warnings, columns and terms name all of them."}
 	for _, e := range entries {
 		parts := e.Parts
 		if len(p.Sections) == 0 {
@@ -25,11 +26,6 @@ func Explanation(entries []explain.Entry) (*Page, error) {
 		p.Sections = append(p.Sections, s)
 	}
 	return p, nil
-}
-
-// explainAnswer returns the first entry's meaning.
-func explainAnswer(entries []explain.Entry) gpuprof.Answer {
-	return gpuprof.Answer{Verdict: string(entries[0].Kind), Tone: gpuprof.TonePlain, Sentence: explain.Plain(entries[0].Parts[0].Text)}
 }
 
 func explainLines(parts []explain.Part) []Line {
@@ -63,7 +59,7 @@ func (p *Page) addExplanations() (*Page, error) {
 type aboutWalk struct {
 	known map[string]explain.Entry
 	seen  map[string]bool
-	told  bool // a terminal has printed the command
+	told  bool // the terminal has its line with the explain command
 	texts List
 }
 

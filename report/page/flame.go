@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// FlameData has calls below their callers, for flame.js.
+// FlameData is the input of flame.js: calls below their callers.
 type FlameData struct {
 	Unit  string   `json:"unit"` // "ns" or "B"
 	Of    string   `json:"of"`   // the whole: "mean step"
@@ -17,51 +17,39 @@ type FlameData struct {
 	Left  int     `json:"left,omitempty"` // number of calls too narrow to draw
 }
 
-// leastFlame: calls narrower than 1/leastFlame of the whole are not drawn.
+// leastFlame limits the drawn calls: those narrower than 1/leastFlame of the whole are omitted.
 const leastFlame = 10_000
 
-func (d *FlameData) add(names *numbered, where string, depth int, from, to int64) {
-	if (to-from)*leastFlame < d.Span {
-		d.Left++
-		return
+// newFlame lays out calls, with widths in unit, for flame.js; nil without calls.
+func newFlame(unit, of string, calls []memsnap.Call) any {
+	if len(calls) == 0 {
+		return nil
 	}
-	d.Calls = append(d.Calls, int64(depth), from, to-from, int64(names.idOf(view.CutPlace(where, 160))))
+	d := &FlameData{Unit: unit, Of: of, Calls: []int64{}}
+	for _, c := range calls {
+		d.Span = max(d.Span, c.To)
+	}
+	names := numbered{at: map[string]int{}}
+	for _, c := range calls {
+		if (c.To-c.From)*leastFlame < d.Span {
+			d.Left++
+			continue
+		}
+		d.Calls = append(d.Calls, int64(c.Depth), c.From, c.To-c.From, int64(names.idOf(view.CutPlace(c.Where, 160))))
+	}
+	d.Names = names.all
+	return d
 }
 
 // hostFlame returns the sampled stacks of the host thread in the mean step; nil without samples.
 func hostFlame(h *analyze.HostAccount) any {
-	calls := h.Calls()
-	if len(calls) == 0 {
-		return nil
-	}
-	d := &FlameData{Unit: "ns", Of: "mean step", Calls: []int64{}}
+	of := "mean step"
 	if h.Steps == 0 {
-		d.Of = "recording window"
+		of = "recording window"
 	}
-	for _, c := range calls {
-		d.Span = max(d.Span, c.To)
+	var calls []memsnap.Call
+	for _, c := range h.Calls() {
+		calls = append(calls, memsnap.Call(c))
 	}
-	names := numbered{at: map[string]int{}}
-	for _, c := range calls {
-		d.add(&names, c.Where, c.Depth, c.From, c.To)
-	}
-	d.Names = names.all
-	return d
-}
-
-// memoryFlame returns the stacks that hold memory at the reported moment; nil without stacks.
-func memoryFlame(m *memsnap.Moment) any {
-	if len(m.Calls) == 0 {
-		return nil
-	}
-	d := &FlameData{Unit: "B", Of: "bytes with a stack", Calls: []int64{}}
-	for _, c := range m.Calls {
-		d.Span = max(d.Span, c.To)
-	}
-	names := numbered{at: map[string]int{}}
-	for _, c := range m.Calls {
-		d.add(&names, c.Where, c.Depth, c.From, c.To)
-	}
-	d.Names = names.all
-	return d
+	return newFlame("ns", of, calls)
 }

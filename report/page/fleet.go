@@ -14,15 +14,12 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Fleet builds the page of a job: outlying ranks and their causes, a row per figure, and the ranks left out.
+// Fleet builds the page of a job: outlying ranks and their causes, a row per figure, and the ranks without usable data.
 func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
 	}
-	about := r.Workload
-	if about == "" {
-		about = strings.Join(r.Command, " ")
-	}
+	about := cmp.Or(r.Workload, strings.Join(r.Command, " "))
 	title := "fleet "
 	if r.Devices != nil {
 		title = "devices " // of one machine
@@ -169,7 +166,7 @@ func slowestBy(m *fleet.Metric) float64 {
 	return float64(m.Slowest[0].Worse)
 }
 
-// notBelow returns share, or 0 if it is so close to 0 that rounding may have made it negative.
+// notBelow rounds a share near 0 to 0, since rounding errors can make it negative.
 func notBelow(share float64) float64 {
 	if math.Abs(share) < 0.0005 {
 		return 0

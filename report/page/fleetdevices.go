@@ -29,7 +29,7 @@ func fleetDevices(r *fleet.Report) Section {
 			}
 		} else {
 			cells = append(cells, reachedCell(float64(row.Shared.StepS), "s"), wordsCell(reachedInterval(row.Shared)), reachedCell(float64(row.Alone.StepS), "s"), timesCell(row.Slowdown),
-				rateCell(float64(row.Shared.Rate), d.Unit), reachedCell(float64(row.Shared.Clock), "Hz"), reachedCell(float64(row.Alone.Clock), "Hz"))
+				reachedCell(float64(row.Shared.Rate), d.Unit), reachedCell(float64(row.Shared.Clock), "Hz"), reachedCell(float64(row.Alone.Clock), "Hz"))
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
@@ -85,13 +85,6 @@ func reachedCell(v float64, unit string) Cell {
 		text = gpuprof.FormatSeconds(v)
 	}
 	return amountCell(text, v, unit)
-}
-
-func rateCell(v float64, unit string) Cell {
-	if !gpuprof.IsFinite(v) {
-		return Cell{}
-	}
-	return amountCell(gpuprof.FormatSI(v, unit), v, unit)
 }
 
 func timesCell(r *gpuprof.Ratio) Cell {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -32,7 +33,7 @@ func Health(r *health.Report) (*Page, error) {
 	}}, nil
 }
 
-// healthOf counts the GPUs of a node; the number is unknown if none was found.
+// healthOf counts the GPUs of a node; without a number if the report covers all GPUs as one.
 func healthOf(r *health.Report) string {
 	text := gpuprof.Plural(len(r.Devices), "GPU")
 	if slices.ContainsFunc(r.Devices, func(c health.Card) bool { return c.Device == health.AllGPUs }) {
@@ -44,7 +45,7 @@ func healthOf(r *health.Report) string {
 	return text
 }
 
-// sourcesRow counts the fault sources that answered; ok is false if none was recorded.
+// sourcesRow counts the fault sources that answered; ok is false if no GPU has any.
 func sourcesRow(r *health.Report) (row Row, ok bool) {
 	row = Row{Cells: []Cell{{Text: "fault sources"}}}
 	for _, c := range r.Devices {
@@ -68,11 +69,7 @@ func healthTable(r *health.Report) (t Table, unknown []Block) {
 	name := Row{Cells: []Cell{{Text: "device"}}}
 	for _, c := range r.Devices {
 		t.Columns = append(t.Columns, Column{Title: c.Device, Left: true})
-		text := c.Name
-		if text == "" {
-			text = "unknown"
-		}
-		name.Cells = append(name.Cells, Cell{Text: text})
+		name.Cells = append(name.Cells, Cell{Text: cmp.Or(c.Name, "unknown")})
 	}
 	t.Rows = []Row{name}
 	if row, ok := sourcesRow(r); ok {

@@ -42,7 +42,7 @@ func History(r *history.Report) (*Page, error) {
 // mostCommits limits a page to the latest commits.
 const mostCommits = 100
 
-// commitSection lists the latest commits, with the changes at each.
+// commitSection lists the latest commits with the changes at each commit.
 func commitSection(all []series) Section {
 	type entry struct {
 		commit   history.Commit
@@ -112,7 +112,7 @@ func (s series) fullName() string {
 	return s.t.Benchmark + " " + s.m.Name
 }
 
-// currentCell returns a cell with the level of the latest sessions: the metric's median since its last change.
+// currentCell formats the metric's present level: its median since the last change.
 func (s series) currentCell() Cell {
 	if n := len(s.m.Levels); n > 0 {
 		v := float64(s.m.Levels[n-1].Value)
@@ -155,8 +155,8 @@ func trendTable(all []series) Table {
 	return t
 }
 
-// spreadCell returns a cell with the scatter of sessions about their level, the median between two changes, and if
-// known, the part of the scatter that lies between commits.
+// spreadCell formats the scatter of sessions about their level (the median between two changes) and, if known, the part
+// of that scatter between commits.
 func spreadCell(m *history.Metric) Cell {
 	v := float64(m.Spread)
 	if !gpuprof.IsFinite(v) {
@@ -169,7 +169,7 @@ func spreadCell(m *history.Metric) Cell {
 	return amountCell(text, v, "1")
 }
 
-// onlyMetric reports whether no metric of a trend is a total; then a page shows all metrics.
+// onlyMetric reports whether no metric of a trend is a total; the page then shows every metric.
 func onlyMetric(t *history.Trend) bool {
 	return !slices.ContainsFunc(t.Metrics, func(m history.Metric) bool { return m.Total })
 }
@@ -219,7 +219,7 @@ func changeItem(s series, c *history.Change) Item {
 	}
 	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "commit", Value: commitText(c.After), Link: c.After.URL, In: Markdown | HTML}, {Label: "levels", Value: s.m.FormatValue(c.Old) + " -> " + s.m.FormatValue(c.New)}, {Label: "cause", Value: causeText(c)}}}
 	if c.Before.ID != "" && c.Cause != history.FromMachine {
-		it.Lines = append(it.Lines, Line{Label: "next", Value: nextOf(c), Code: true})
+		it.Lines = append(it.Lines, Line{Label: "next", Value: "gpuprof bisect " + c.Before.Short() + ".." + c.After.Short() + " -- COMMAND", Code: true})
 	}
 	return it
 }
@@ -234,11 +234,6 @@ func commitText(c history.Commit) string {
 		text += ", by " + c.Author
 	}
 	return text
-}
-
-// nextOf returns the command that finds the commit of a change with new measurements.
-func nextOf(c *history.Change) string {
-	return "gpuprof bisect " + c.Before.Short() + ".." + c.After.Short() + " -- COMMAND"
 }
 
 func causeText(c *history.Change) string {
@@ -275,7 +270,7 @@ func alarmSection(r *history.Report) Section {
 	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }
 
-// leftOutSection counts the sessions that are shown but not analysed.
+// leftOutSection counts the sessions that are shown but not analysed, by reason.
 func leftOutSection(r *history.Report) Section {
 	count := map[string]int{}
 	for i := range r.Trends {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -58,7 +59,7 @@ func ladderOf(r *gpuprof.Run, id string) Section {
 	return Section{ID: id + "probes", Heading: "Probe overhead", In: HTML, Blocks: []Block{t}}
 }
 
-// factor4 formats a factor with four digits, since costs can be a tenth of a percent.
+// factor4 formats a factor with four decimals, because a probe's cost can be below 0.1 %.
 func factor4(v float64) string {
 	if !gpuprof.IsFinite(v) {
 		return view.None
@@ -85,20 +86,13 @@ func energyOf(r *gpuprof.Run, id string) Section {
 		add("per step, gross", gpuprof.FormatSI(e.GrossStepJ, "J"))
 		add("per step, without idle power", known(e.NetStepJ, "J"))
 	} else {
-		add("per step", "not valid: "+orNone(e.Reason))
+		add("per step", "not valid: "+cmp.Or(e.Reason, view.None))
 	}
 	add("power by the energy counter", gpuprof.FormatSI(e.CounterW, "W"))
 	add("mean of instant readings", known(e.InstantW, "W"))
 	add("idle power before the pass", known(e.IdleW, "W"))
 	add("measured over", fmt.Sprintf("%s, %d steps, %d updates of the counter", gpuprof.FormatSeconds(e.Seconds), e.Steps, e.Updates))
 	s.Blocks = []Block{Text{S: "From a pass of its own; powers are of the whole device."}, Lines{Lines: lines}}
-	return s
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return view.None
-	}
 	return s
 }
 

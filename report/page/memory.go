@@ -21,7 +21,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		return nil, view.ErrNoRun("an analysis of memory")
 	}
 	d := &a.Devices[0]
-	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(d), Answer: a.Answer(), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
 	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
@@ -31,7 +31,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
 		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
 		{ID: "calls", Heading: "Memory by call", In: HTML, Blocks: []Block{Chart{ID: "calls-chart", Figure: func() *figure.Figure { return figure.MemoryCalls(a) },
-			Live: func() any { return memoryFlame(moment) }, Kind: Flame, Name: "Memory by call at " + when}}},
+			Live: func() any { return newFlame("B", "bytes with a stack", moment.Calls) }, Kind: Flame, Name: "Memory by call at " + when}}},
 		{ID: "segments", Heading: "Segments", In: HTML, Blocks: []Block{Chart{ID: "map-chart", Figure: func() *figure.Figure { return figure.MemoryMap(a) }}}},
 		{ID: "blocks", Heading: "Largest blocks", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memoryBlocks(moment, when)}},
 		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},
@@ -62,7 +62,7 @@ func memoryInput(a *memsnap.Analysis, i int) string {
 	return name
 }
 
-func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
+func memoryMeta(d *memsnap.Device) []string {
 	out := []string{fmt.Sprintf("device %d", d.ID), gpuprof.Plural(d.Events, "event")}
 	if n := len(d.Steps); n > 0 {
 		out = append(out, gpuprof.Plural(n, "step"))

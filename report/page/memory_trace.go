@@ -34,7 +34,7 @@ type memoryTraceData struct {
 	OOMs      []int   `json:"ooms,omitempty"`
 }
 
-// memoryTrace returns the data of memory.js; nil for an analysis from a file, which does not store allocations.
+// memoryTrace returns the data of memory.js; nil for an analysis read from JSON, which has no single allocations.
 func memoryTrace(d *memsnap.Device) any {
 	lives, others, bytes := d.Lives(mostLives)
 	if len(lives) == 0 || len(d.Series.Event) == 0 {

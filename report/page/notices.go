@@ -16,12 +16,12 @@ import (
 type notice struct {
 	Code  string
 	Where string // "4 of 5 runs"; empty when there is one run and one process
-	Text  string // what they share; "…" stands for what they do not
+	Text  string // the words common to all; "…" replaces the others
 	Fix   string
-	Each  []string // "batch=64: -1.85 % and 0.92 %", when they differ
+	Each  []string // the differing words of each: "batch=64: -1.85 % and 0.92 %"
 }
 
-// Head returns the code, and the runs that it concerns.
+// Head returns the code with the runs that have the warning.
 func (n notice) Head() string {
 	if n.Where == "" {
 		return n.Code
@@ -32,14 +32,14 @@ func (n notice) Head() string {
 // maxEach limits how many runs a joined warning lists: their labels, or the parts of the text in which they differ.
 const maxEach = 12
 
-// given is the warning of one process.
+// given is a warning of one process.
 type given struct{ run, process, text string }
 
 func (g given) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
 
 var ofProcess = lazyregexp.New(`^(process \d+): `)
 
-// groupNotices joins warnings of several runs with equal code and fix: readers skip a list that repeats itself.
+// groupNotices joins warnings with equal code and fix, so that a sweep does not list a warning once per run.
 func groupNotices(runs []*gpuprof.Run) []notice {
 	var order []gpuprof.Warning
 	groups := map[gpuprof.Warning][]given{}
@@ -104,7 +104,7 @@ func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
 	return n
 }
 
-// joinLabels joins settings, with a common name once: "batch=64, 128, 256".
+// joinLabels joins settings and names a common knob once: "batch=64, 128, 256".
 func joinLabels(labels []string) string {
 	name, _, _ := strings.Cut(labels[0], "=")
 	short := slices.Clone(labels)
@@ -184,14 +184,14 @@ func sharedText(texts []string) (string, []string) {
 	return strings.Join(shared, " "), parts
 }
 
-// isUnit reports whether a word is a unit of the preceding number, or has neither letters nor digits.
+// isUnit reports whether a word is a unit of the preceding number, or has no letter and no digit.
 func isUnit(word string) bool {
 	return slices.Contains([]string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}, word) || !strings.ContainsFunc(word, isWord)
 }
 
 func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 
-// brackets lists pairs of brackets; in quotes each character closes itself.
+// brackets has pairs of opening and closing characters; each character of quotes closes itself.
 const brackets, quotes = "()[]{}", "\"`"
 
 // closeBrackets shortens the shared head and tail of texts until no differing part contains half of a pair. It cuts

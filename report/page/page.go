@@ -12,10 +12,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
-// Page is one document. Its answer comes first; title and meta follow, on a terminal as "Title, meta, meta".
+// Page is one document: answer first, then title and meta, on a terminal as "Title, meta, meta".
 type Page struct {
 	Answer   gpuprof.Answer // required, with verdict, tone and sentence
-	Title    string         // what it is about: "e3nn small"
+	Title    string         // subject: "e3nn small"
 	Meta     []string       // device, mode, samples: short texts
 	Date     string         // HTML only
 	Sections []Section
@@ -42,7 +42,7 @@ type Data struct {
 	Pack   bool   // compress even a small one
 }
 
-// Tone rates news from good to bad. A terminal has a colour for it, a page a class.
+// Tone rates a text from good to bad. A terminal shows it as a colour, HTML as a CSS class.
 type Tone int
 
 // Tones.
@@ -54,7 +54,7 @@ const (
 	Faint       // a remark, or a minor finding
 )
 
-// Where is a set of formats that show a section, block, row or column.
+// Where is the set of formats that show a section, block, row or column.
 type Where uint8
 
 // Formats. Zero means all of them.
@@ -62,8 +62,8 @@ const (
 	Terminal Where = 1 << iota
 	Markdown
 	HTML
-	// Verbose things are printed on a terminal with -v only, including everything inside them. Verbose is not a format:
-	// with no other bit set, a thing is in all formats.
+	// Verbose limits an element and everything inside it to -v on a terminal. It is not a format: with no other bit
+	// set, the element is in all formats.
 	Verbose
 )
 
@@ -77,7 +77,7 @@ type Section struct {
 	HeadingIn Where // 0: Markdown and HTML
 	In        Where
 	Blocks    []Block
-	// Folded sections are closed at first, if the format can, with Badge and Brief next to the heading.
+	// Folded sections are closed at first, in formats that can, with Badge and Brief next to the heading.
 	Folded bool
 	Badge  Badge
 	Brief  []string
@@ -93,7 +93,7 @@ type Block interface{ Shown() Where }
 // Style is the purpose of a text.
 type Style int
 
-// Styles.
+// Styles of a Text.
 const (
 	Paragraph Style = iota
 	Lead            // the document in a sentence or two, large or bold
@@ -132,15 +132,15 @@ type Line struct {
 // Table has rows of cells under columns.
 type Table struct {
 	Name    string // for screen readers: "Table of stages"
-	Noun    string // what a row is, to count those that a terminal leaves out: "stage"
+	Noun    string // "stage": the noun for counting rows that a terminal omits
 	Caption string // HTML only; "" for the name
 	Columns []Column
 	Rows    []Row
-	// Max limits the rows on a terminal, in Markdown and in HTML; 0 shows all. Rows with Keep have five times the limit.
-	// More counts the omitted rows: "%d more in --format json".
+	// Max limits the rows on a terminal, in Markdown and in HTML; 0 means no limit, and rows with Keep have five times
+	// as much. More is the text about omitted rows: "%d more in --format json".
 	Max  [3]int
 	More string
-	// Folded is the summary line of a table that is closed at first, if the format can.
+	// Folded is the summary line under which the table is hidden at first, in formats with such lines.
 	Folded string
 	In     Where
 }
@@ -152,14 +152,14 @@ type Column struct {
 	Narrow string
 	Wide   bool // omitted on a terminal narrower than 110 columns
 	Left   bool // left-aligned words; figures are right-aligned
-	// Drop ranks the columns that a terminal drops from a table that is too wide: the highest first; 0 is never dropped.
+	// Drop is the order in which a terminal drops columns of a table that is too wide: the highest first, 0 never.
 	Drop  int
-	Named bool // if dropped, it is named below the table
-	// Most limits a cell's width in terminal columns; 0 does not. Least is the width to which the column is narrowed
-	// before another one is dropped; 0 forbids narrowing.
+	Named bool // a terminal that drops the column names it below the table
+	// Most limits a cell's width in terminal columns; 0 means no limit. Least is the width to which the column is
+	// narrowed before any column is dropped; 0 forbids narrowing.
 	Most, Least int
 	Legend      string // text below the table if the column is shown, not in HTML
-	Remark      bool   // holds a remark that may be long; an empty one stays empty, other empty cells print "-"
+	Remark      bool   // long texts; an empty one prints nothing, where other columns print "-"
 	In          Where
 }
 
@@ -168,8 +168,8 @@ type Row struct {
 	Cells []Cell
 	Tone  Tone
 	Sub   bool // belongs to the row above, like a kernel to its stage
-	Keep  bool // more important than others, like a regression
-	// Size orders rows of equal priority: a terminal short of lines drops the smallest first, and of equal ones the last.
+	Keep  bool // a terminal short of lines keeps the row: a regression
+	// Size orders rows with equal Keep: a terminal short of lines drops the smallest first, and of equal ones the last.
 	Size float64
 	In   Where
 }
@@ -178,8 +178,8 @@ type Row struct {
 type Cell struct {
 	Text   string
 	Value  float64 // the figure in base units
-	Unit   string  // "s", "B/s", "1" for a ratio or share; "" where the cell is words
-	Narrow string  // the text where room is scarce, "" for Text
+	Unit   string  // "s", "B/s", "1" for a ratio or share; "" for words
+	Narrow string  // replaces Text on a narrow terminal; "" for Text
 	Note   string  // HTML only: a short remark after the text
 	Link   string  // HTML only: target of a link on the text
 	Tone   Tone    // colour on a terminal
@@ -191,7 +191,7 @@ type List struct {
 	Ordered bool
 	Alert   bool   // each item in a box, for warnings
 	Label   string // before each item on a terminal: "warning", "finding"
-	Noun    string // what one of them is, to count the rest: "failure"
+	Noun    string // "failure": the noun for counting omitted items
 	Max     int    // limit of items outside of HTML; 0 shows all
 	In      Where
 }
@@ -207,9 +207,10 @@ type Item struct {
 	// More is shown on demand under the title MoreText, in HTML only.
 	More     []Block
 	MoreText string
-	// About names the rule or warning behind the item, to which HTML links. ID is the anchor of an explaining item.
+	// About is the rule or warning to whose explanation the item has a link in HTML. ID is the anchor of an item that
+	// is such an explanation.
 	About, ID string
-	// Place is the finding's number in the timeline of the page, from 1; 0 if it is not shown there.
+	// Place is the finding's number in the page's timeline, from 1; 0 if the timeline does not show it.
 	Place int
 	In    Where
 }
@@ -220,7 +221,7 @@ type Chart struct {
 	Figure func() *figure.Figure
 	Note   string // paragraph above the chart
 	Narrow bool   // has its own layout on a phone, where other figures scroll
-	// Live returns the picture's data for a script that zooms, or nil. Kind names the script, Name the picture.
+	// Live returns the data for a script that zooms, or nil. Kind names the script, Name the picture.
 	Live func() any
 	Kind PictureKind
 	Name string
@@ -236,7 +237,7 @@ const (
 )
 
 // Timeline is the zoomable picture of a trace, HTML only, at most one per page. Draw returns the data for timeline.js
-// and a note. It is called only if the picture is shown, since the boxes of a long trace take time and memory.
+// and a note. Writers call it only if they show the picture: the boxes of a long trace take time and memory.
 type Timeline struct {
 	Draw func() (data any, note string)
 }

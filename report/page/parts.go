@@ -20,7 +20,7 @@ func toolText(t gpuprof.Tool) string {
 	return strings.TrimSpace("gpuprof " + view.Cut(t.Version, 40))
 }
 
-// listOf adds short texts to a list.
+// listOf appends an item for each text.
 func listOf(l List, all []string) List {
 	for _, t := range all {
 		l.Items = append(l.Items, Item{Text: t})
@@ -37,7 +37,7 @@ func warningList(ws []gpuprof.Warning) Section {
 	return warningSection("", Markdown|HTML, list)
 }
 
-// warningSection returns a section of warnings, folded under their number if the format can.
+// warningSection returns a section of warnings, folded under their number in formats that can.
 func warningSection(id string, headingIn Where, list List) Section {
 	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{gpuprof.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
 }
@@ -79,7 +79,7 @@ func dropEmpty(lines ...Line) []Line {
 	return slices.DeleteFunc(lines, func(l Line) bool { return l.Value == "" })
 }
 
-// onlyOnPage limits paragraphs to HTML.
+// onlyOnPage limits the paragraphs among blocks to HTML, and drops other blocks.
 func onlyOnPage(blocks []Block) []Block {
 	var out []Block
 	for _, b := range blocks {

@@ -21,7 +21,7 @@ type point struct {
 	Status     string
 }
 
-// pointsOf returns the rows of a sweep, and the names of the differing settings. Repeats of a setting are numbered.
+// pointsOf returns a row per run, and the names of the differing settings. Runs with equal settings are numbered.
 func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
 	names = sweep.Vary(runs)
 	for i, r := range runs {
@@ -75,11 +75,10 @@ const (
 	leastShare = 0.01
 )
 
-// sharesText explains the table of exposed shares.
 const sharesText = "Exposed share of each stage: the part of the step that is its alone"
 
-// sharesOfRuns explains why one setting is faster than another: the exposed share of each large stage, for every run,
-// the largest stage first. Both results are empty if no run has stages.
+// sharesOfRuns returns each run's exposed share of each large stage, the largest stage first: it explains why one
+// setting is faster. Both results are nil if no run has stages.
 func sharesOfRuns(runs []*gpuprof.Run) (stages []string, rows [][]string) {
 	most := map[string]float64{}
 	byRun := make([]map[string]view.Stage, len(runs))

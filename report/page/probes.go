@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// probeLine returns the step of the pass that timed the stages, if it was a separate pass.
+// probeLine returns the step of the separate pass that timed the stages; false if there was none.
 func probeLine(r *gpuprof.Run) (Line, bool) {
 	if !r.ProbedStep.Usable() {
 		return Line{}, false
@@ -16,11 +16,11 @@ func probeLine(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probed step", Value: view.Median(r.ProbedStep), Note: "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
 }
 
-// notMeasurable is the upper end of an interval around zero above which the interval is no useful bound.
+// notMeasurable limits a useful bound: an interval around zero with a higher upper end bounds nothing.
 const notMeasurable = 0.1
 
-// probeOverhead returns the cost of stage events, measured against bare steps; or the calibrated bound if the interval
-// is too wide and the bound below its upper end.
+// probeOverhead returns the cost of stage events, measured against bare steps. If the interval is too wide and the
+// calibrated bound is below its upper end, it returns that bound.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
 	if o == nil || !gpuprof.IsFinite(o.Ratio) {
@@ -36,9 +36,8 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
-// calibratedBound returns the calibrated cost of a step's spans, as a share of a step without probes. It is a bound
-// for the host only: on a GPU, events cost more than their recording, because kernels no longer follow each other at
-// once.
+// calibratedBound returns the calibrated cost of a step's spans, as a share of a step without probes. It bounds the
+// cost on the host only: on a GPU, events also delay the next kernel.
 func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
 	if r.ProbedStep.Usable() || step == nil {
@@ -52,8 +51,8 @@ func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
 
-// overheadText describes a measured cost. An interval around zero is no speed-up: its upper end bounds the cost,
-// unless the interval is too wide.
+// overheadText describes a measured cost. An interval around zero is no speed-up: the cost is then bounded by its upper
+// end, or not measurable if the interval is too wide (notMeasurable).
 func overheadText(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
 	if !gpuprof.IsFinite(lo) || !gpuprof.IsFinite(hi) {
@@ -71,8 +70,8 @@ func overheadText(o *gpuprof.Ratio) (value, note string) {
 	return signedText(o.Ratio - 1), note
 }
 
-// anotherProcess describes by how much another process may differ, from earlier processes on this machine. Of several
-// runs it takes the largest share.
+// anotherProcess states how far the step of another process may differ, from earlier processes on this machine. Of
+// several runs it takes the largest share.
 func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {

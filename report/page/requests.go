@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// requestsOf describes a service under load as its callers see it.
+// requestsOf describes a service under load from its callers' side.
 func requestsOf(r *gpuprof.Run, id string) Section {
 	q := r.Requests
 	if q == nil {
@@ -41,7 +41,8 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
-// fewAnswered is the share of unanswered requests from which a run has a warning: its p99 belongs to a lower load.
+// fewAnswered is the share of unanswered requests from which a run gets a warning: its p99 is of a lower load than
+// scheduled.
 const fewAnswered = 0.01
 
 // noneText explains why a run has no measured request.
@@ -52,7 +53,7 @@ func noneText(q *loadtest.Requests) string {
 	return "no request was sent after the warm-up of the load"
 }
 
-// answeredText counts the requests without a latency, above the percentiles; nil if nearly all were answered.
+// answeredText counts the requests without a latency, in a line above the percentiles; nil if nearly all were answered.
 func answeredText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil {
 		return nil
@@ -76,8 +77,7 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText warns that a late sender delayed requests, for which a reader would blame the service; nil if the sender
-// was in time.
+// lateText warns that the sender delayed requests: a reader would blame the service. nil if the sender was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
@@ -89,7 +89,8 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText warns, above the percentiles, that the sender waited (closed loop): texts below tables are dropped first.
+// waitsText warns above the percentiles that the sender waited (closed loop); a terminal drops texts below tables
+// first.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil
@@ -155,7 +156,7 @@ func batchText(t loadtest.Served) string {
 	return fmt.Sprintf("%.3g requests in the mean, at most %d", float64(requests)/float64(batches), len(t.Batches))
 }
 
-// hidesText describes which time the latencies of a waiting sender omit (coordinated omission).
+// hidesText states which time the latencies of a waiting sender omit (coordinated omission).
 func hidesText(q *loadtest.Requests) string {
 	switch q.Waits {
 	case loadtest.WaitsRoom:
@@ -166,8 +167,8 @@ func hidesText(q *loadtest.Requests) string {
 	return ""
 }
 
-// scheduleText explains the column of requests on a schedule (open loop), next to the latencies of callers that wait.
-// o is nil if the run did not measure it. throughput is in requests per second.
+// scheduleText explains the column of requests on a schedule (open loop), next to the latencies of callers that wait. o
+// is nil if that load was not measured. throughput is in requests per second.
 func scheduleText(o *loadtest.Requests, throughput float64) string {
 	if o == nil {
 		return "Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
@@ -185,7 +186,7 @@ func scheduleText(o *loadtest.Requests, throughput float64) string {
 	return text + "."
 }
 
-// latencyTable has a row per statistic and a column per kind of time, without rows that a late sender may have caused.
+// latencyTable has a row per statistic and a column per kind of time, without rows that only show a late sender.
 func latencyTable(q *loadtest.Requests) Table {
 	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
 		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
@@ -254,7 +255,7 @@ func lateColumn(q *loadtest.Requests) Column {
 	return Column{Title: "sent late", Drop: 250}
 }
 
-// outsideLines describes external callers, and the checks of their answers.
+// outsideLines describes callers in other programs, and the checks of their answers.
 func outsideLines(q *loadtest.Requests) []Line {
 	var out []Line
 	rejected, gone := map[string]int64{}, int64(0)

@@ -37,7 +37,8 @@ func rooflineCharts(a *analyze.Analysis) []Block {
 	return append(blocks, Chart{ID: "roofline", Figure: func() *figure.Figure { return figure.TraceRoofline(a) }})
 }
 
-// measuredProducts names the products that doctor measured; "" if the reachable rate comes from public measurements.
+// measuredProducts names the matrix products that doctor measured; "" if the reachable rate is from public
+// measurements.
 func measuredProducts(r *analyze.Roofline) string {
 	if r.ReachedBy == "" {
 		return ""
@@ -102,7 +103,7 @@ func rooflineTable(a *analyze.Analysis, r *analyze.Roofline) Table {
 	return t
 }
 
-// perSecond returns a cell with a rate; "-" if there is none.
+// perSecond returns a cell with a rate; empty without one.
 func perSecond(v float64, unit string) Cell {
 	if v <= 0 {
 		return Cell{}

@@ -37,10 +37,6 @@ func metaOf(r *gpuprof.Run) []string {
 	return meta
 }
 
-func badgeOf(r *gpuprof.Run) Badge {
-	return Badge{Text: view.Status(r), Tone: statusTone(r.Status)}
-}
-
 func statusTone(s gpuprof.Status) Tone {
 	switch s {
 	case gpuprof.Complete:
@@ -56,7 +52,7 @@ func showIn(where Where, s Section) Section {
 	return s
 }
 
-// printed are the formats whose end a reader sees first: there the step's figures follow the stages.
+// printed has the formats whose end a reader sees first: there the step's figures follow the stages.
 const printed = Terminal | Markdown
 
 // runSections builds the sections of a run; id is the prefix of their IDs.
@@ -112,8 +108,12 @@ func checkLine(r *gpuprof.Run) Line {
 
 func failedChecks(r *gpuprof.Run) List {
 	l := List{Label: "check failed", Noun: "failed check", In: printed}
-	for _, f := range failureTexts(r) {
-		l.Items = append(l.Items, Item{Text: f, Tone: Bad})
+	for _, c := range r.Failed() {
+		text := fmt.Sprintf("%s: relative error %s is not within %s", c.Stage, errorText(c.RelativeError), formatSci(c.Tolerance))
+		if c.Rows != "" {
+			text += " (rows checked: " + c.Rows + ")"
+		}
+		l.Items = append(l.Items, Item{Text: text, Tone: Bad})
 	}
 	return l
 }
@@ -161,10 +161,7 @@ func adviceItem(f gpuprof.Finding) Item {
 	if bytes, ok := parseNumber(f.Evidence[gpuprof.EvidenceSavedBytes]); ok && gpuprof.IsFinite(bytes) && bytes > 0 {
 		it.Text += ", reserves up to " + gpuprof.FormatSI(bytes, "B") + " less"
 	}
-	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose}} {
-		if line.Value != "" {
-			it.Lines = append(it.Lines, line)
-		}
-	}
+	it.Lines = dropEmpty(Line{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, Line{Label: "try", Value: f.Command, Code: true},
+		Line{Label: "PyTorch", Value: f.PyTorch, Code: true, In: Verbose})
 	return it
 }

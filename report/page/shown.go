@@ -1,13 +1,14 @@
 package page
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Limits of texts, in characters, by their position. They apply when a writer asks for a part of a page.
+// Limits of texts, in characters, by position; applied when a writer asks for a part of a page.
 const (
 	cellText, labelText, headText, longText, detailText = 240, 64, 160, 600, 2000
 )
@@ -41,11 +42,7 @@ func (it Item) limitTexts() Item {
 
 // HeadingShown reports whether a format shows the section's heading.
 func (s Section) HeadingShown(format Where) bool {
-	in := s.HeadingIn
-	if in == 0 {
-		in = Markdown | HTML
-	}
-	return s.Heading != "" && in.In(format)
+	return s.Heading != "" && cmp.Or(s.HeadingIn, Markdown|HTML).In(format)
 }
 
 // Shown returns the blocks that a format shows.
@@ -73,7 +70,7 @@ func (c Column) textLimit() int {
 // keepFactor multiplies a table's limit for rows with Keep.
 const keepFactor = 5
 
-// For returns the table as a format shows it: columns, rows with cells for just these, and how many rows Max omits.
+// For returns the columns that a format shows, the rows with a cell for each of them, and the number of rows above Max.
 func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	var at []int
 	for i, c := range b.Columns {
@@ -111,7 +108,7 @@ func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
 	return columns, rows, left
 }
 
-// For returns the items that a format shows, and how many Max omits.
+// For returns the items that a format shows, and the number of items above Max.
 func (b List) For(format Where) (items []Item, left int) {
 	for _, it := range b.Items {
 		switch {

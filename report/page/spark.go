@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// sparkBars are the heights of a sparkline. The first is an empty bin, so that one sample differs from none.
+// sparkBars has the bars of a sparkline. The first is for an empty bin only, so that one sample is visible.
 const sparkBars = "▁▂▃▄▅▆▇█"
 
-// drawSpark draws a series' samples as a histogram from the 2nd to the 98th percentile; the end bins include samples
-// beyond. It returns view.None for equal or too few samples.
+// drawSpark draws a histogram of a series from the 2nd to the 98th percentile; the end bins include samples beyond. It
+// returns view.None for equal or too few samples.
 func drawSpark(s *gpuprof.Series, bins int) string {
 	const fewest = 5
 	all := slices.Concat(view.Samples(s)...)
@@ -35,7 +35,8 @@ func drawSpark(s *gpuprof.Series, bins int) string {
 	return string(out)
 }
 
-// stageSeries returns the times of a stage's distribution: the device's, else the host's, else exposed time, or nil.
+// stageSeries returns the series for a stage's distribution: the device's time, else the host's, else exposed time, or
+// nil.
 func stageSeries(s view.Stage) *gpuprof.Series {
 	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 		if v != nil && v.Median > 0 {

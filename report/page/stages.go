@@ -47,10 +47,10 @@ func stageMetrics() []metric {
 	}
 }
 
-// keptShare is the least share of the step of a stage that a terminal short of lines keeps.
+// keptShare is the share of the step from which a terminal short of lines keeps a stage.
 const keptShare = 0.02
 
-// kernelName returns a cell with a kernel's name, and a remark if the kernel was not timed between two events.
+// kernelName names a kernel, with a remark if it was not timed between two events.
 func kernelName(k gpuprof.StageResult) Cell {
 	return Cell{Text: k.Name, Note: methodText(k.Method)}
 }
@@ -62,8 +62,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. Kernels are rows in HTML, and a table in Markdown. A terminal has no row for
-// the gap: the summary's lines below the table name it.
+// stagesOf builds the table of stages. Kernels are rows in HTML, and a table of their own in Markdown. On a terminal
+// the summary below the table has the gap, so the table has no row for it.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {
@@ -105,7 +105,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	return s
 }
 
-// stageNote names the pass that timed the stages, and what limits the timing of short kernels.
+// stageNote names the pass that timed the stages, and the method for short kernels.
 func stageNote(r *gpuprof.Run) string {
 	var notes []string
 	if p := view.Usable(r.ProbedStep); p != nil {
@@ -118,7 +118,7 @@ func stageNote(r *gpuprof.Run) string {
 	return strings.Join(notes, " ")
 }
 
-// kernelsOf lists kernels, folded: most readers want the stages.
+// kernelsOf lists the kernels in a folded table: most readers want the stages.
 func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {

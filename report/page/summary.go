@@ -101,8 +101,8 @@ func signedText(v float64) string {
 	return s
 }
 
-// blockedTime returns the caller's waiting time, s, with the awaited stages and the number of sync points. The time is
-// the meter's exact count or, without it, the sum of the wait stages.
+// blockedTime returns the caller's waiting time in s, and a note with the awaited stages and the number of sync points.
+// The time is the meter's exact count or, without a count, the sum of the wait stages.
 func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	ns, counted := r.Counters["blocked_ns"]
 	seconds = ns * 1e-9
@@ -162,8 +162,7 @@ func checkSummary(r *gpuprof.Run) string {
 	return text
 }
 
-// toleranceShare returns a check's error divided by its tolerance; zero over zero is 0, and NaN ranks above any
-// number.
+// toleranceShare returns a check's error divided by its tolerance; 0/0 is 0, and NaN ranks above any number.
 func toleranceShare(c gpuprof.Check) float64 {
 	e := float64(c.RelativeError)
 	v := e / c.Tolerance
@@ -174,18 +173,6 @@ func toleranceShare(c gpuprof.Check) float64 {
 		return math.Inf(1)
 	}
 	return v
-}
-
-func failureTexts(r *gpuprof.Run) []string {
-	var out []string
-	for _, c := range r.Failed() {
-		rows := ""
-		if c.Rows != "" {
-			rows = " (rows checked: " + c.Rows + ")"
-		}
-		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", c.Stage, errorText(c.RelativeError), formatSci(c.Tolerance), rows))
-	}
-	return out
 }
 
 // errorText formats a relative error: "3.2e-07", or "not a number".

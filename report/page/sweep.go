@@ -49,7 +49,7 @@ func leadOf(runs []*gpuprof.Run) []Block {
 	return out
 }
 
-// lateSettings names the runs whose request sender was late, or "".
+// lateSettings warns of the settings whose sender was late; "" if none was.
 func lateSettings(runs []*gpuprof.Run) string {
 	var names []string
 	for _, r := range runs {
@@ -117,7 +117,7 @@ func servedCells(q *loadtest.Requests) []Cell {
 	return out
 }
 
-// medianOrZero returns a cell with the median of a step, which is valid even if it is 0.
+// medianOrZero formats the median of a step, for which 0 is a valid value.
 func medianOrZero(s *gpuprof.Series) Cell {
 	if s == nil {
 		return Cell{}
@@ -142,7 +142,7 @@ func settingCells(p point) []Cell {
 	return out
 }
 
-// sharesOf lists the shares of the stages, which explain why one setting is faster than another.
+// sharesOf lists the stages' shares, by which a reader sees why one setting is faster.
 func sharesOf(runs []*gpuprof.Run) []Block {
 	stages, rows := sharesOfRuns(runs)
 	if len(stages) == 0 {

@@ -49,7 +49,7 @@ type timelineRow struct {
 	Stacks []int   `json:"stacks,omitempty"` // stack of each box, from 1; 0: none
 }
 
-// foundPlaces has the longest places that a finding claims, in order of time: starts and lengths in ns.
+// foundPlaces has the longest spans that a finding claims, in order of time: starts and lengths in ns.
 type foundPlaces struct {
 	Rule  string  `json:"rule"`
 	Of    int     `json:"of"` // number of all places
@@ -128,7 +128,7 @@ func rowData(r boxRow, names *numbered, stacks *stackTable, x *analyze.Index) ti
 	return row
 }
 
-// numbered numbers texts in the order of their first use.
+// numbered assigns numbers to texts, in the order of their first use.
 type numbered struct {
 	at  map[string]int
 	all []string
@@ -151,7 +151,7 @@ type stackTable struct {
 	frames numbered
 }
 
-// idOf returns the number of a stack, from 1; 0 for no stack, and above the limit.
+// idOf returns a stack's number, from 1; 0 without frames and above maxStacks.
 func (s *stackTable) idOf(frames []string) int {
 	if len(frames) == 0 {
 		return 0
@@ -174,7 +174,7 @@ func (s *stackTable) idOf(frames []string) int {
 	return id
 }
 
-// claimsOf lists the findings of an input with the time spans that they claim, the most time that could be saved.
+// claimsOf lists the findings of an input with their claimed spans, the largest claim first.
 func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Kinds of boxes other than device operations, whose kinds follow.
+// Kinds of boxes that are no device operations; the kinds of operations follow from firstClass.
 const (
 	kindStarved = iota
 	kindQueued

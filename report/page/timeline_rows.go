@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rowsOf returns the rows of one input: steps, the host's ranges and calls, for each device its idle states and
-// streams, then the claims of findings. Times are relative to the start of the recording.
+// rowsOf returns the rows of one input: steps, host ranges, host calls, each device's idle states and streams, then a
+// row per finding's claims. Times are relative to the start of the recording.
 func rowsOf(x *analyze.Index, claims []claimed, prefix string) []boxRow {
 	origin := x.Span.Start
 	var out []boxRow
@@ -81,7 +81,7 @@ func drawsHost(x *analyze.Index) bool {
 	})
 }
 
-// idleRow returns the idle states of a device, merged in order of time: the states are disjoint.
+// idleRow returns the idle states of a device in order of time; the states never overlap.
 func idleRow(d *analyze.DeviceTime, origin int64) *rowBuilder {
 	states := []struct {
 		spans model.Spans

@@ -7,7 +7,7 @@ type box struct {
 	name     string
 	count    int
 	longest  int64 // length of the longest operation
-	ns       int64 // own time of the operations; they may be drawn shorter
+	ns       int64 // time of the operations, ns, before add cut overlaps
 	host     int32 // index of the longest operation's host event plus one; 0: none
 	parts    []part
 }
@@ -18,10 +18,10 @@ type part struct {
 	ns          int64
 }
 
-// boxRow is a row of the timeline, with the number of times that its neighbours were merged (see mergeLimit).
+// boxRow is a row of the timeline, with the number of times that its neighbours were merged (mergeLimit).
 type boxRow struct {
 	name   string
-	sums   string // "stream" or "idle" where a selection adds up its boxes
+	sums   string // "stream" or "idle" if a selection adds up the boxes
 	boxes  []box
 	times  int
 	hidden int // operations that are not drawn: without length, or covered by others
@@ -44,7 +44,7 @@ type rowBuilder struct {
 	out    []box
 }
 
-// joined is one of the row's merges: its last box, which may still join the next box (open).
+// joined is the state of one merge: its last box, which may still join the next one if open.
 type joined struct {
 	box  box
 	open bool
@@ -62,8 +62,8 @@ func (r *rowBuilder) add(b box) {
 	r.pushMerged(0, b)
 }
 
-// pushMerged gives a box to the n-th of the successive merges, each of which joins longer neighbours than the one
-// before. If there is no n-th merge, the box becomes a part of the row.
+// pushMerged passes a box to merge n. Each merge joins neighbours over a longer distance than the merge before it.
+// After the last merge the box is part of the row.
 func (r *rowBuilder) pushMerged(n int, b box) {
 	if n == len(r.merges) {
 		if r.out = append(r.out, b); len(r.out) > maxBoxes {
@@ -89,7 +89,7 @@ func (r *rowBuilder) pushMerged(n int, b box) {
 	m.box, m.open = b, true
 }
 
-// buildRow finishes the row's merges (see joined) and returns the row.
+// buildRow closes the open boxes of all merges and returns the row.
 func (r *rowBuilder) buildRow(name, sums string) boxRow {
 	for n := 0; n < len(r.merges); n++ { // the last merge may start another one
 		if m := &r.merges[n]; m.open {
@@ -115,8 +115,8 @@ func (b *box) opTime() int64 {
 	return b.ns
 }
 
-// joinNext joins a box with the next one if their common length and the gap between them are below res, ns. The result
-// has the kind and name of its longest operation.
+// joinNext joins a box with the next one if their common length and the gap between them are below res, ns. The longest
+// operation gives the joined box its kind and name.
 func (b *box) joinNext(next *box, res int64) bool {
 	if next.to-b.from >= res || next.from-b.to >= res {
 		return false
@@ -148,7 +148,8 @@ func (b *box) addPart(p part) {
 	b.parts = append(b.parts, p)
 }
 
-// thinRows merges neighbours until all rows have at most maxBoxes together. It returns the resolution, ns.
+// thinRows merges neighbours until all rows together have at most maxBoxes. It returns the length, ns, below which
+// neighbours are merged.
 func thinRows(rows []boxRow) int64 {
 	times := 0
 	for i := range rows {

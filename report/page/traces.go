@@ -10,11 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// classChanges is the number of all classes and idle states, so that the rows add up.
+// classChanges limits rows to the number of all classes and idle states, so that the rows add up.
 const classChanges = 18
 
-// TraceComparison builds the page on the change between two analyses of one program. The indexes, one per input of a
-// side, are for the chart of both traces, which is left out without them.
+// TraceComparison builds the page on the change between two analyses of one program. old and now have an index per
+// input of a side; without them the page has no chart of both traces.
 func TraceComparison(c *analyze.Comparison, old, now []*analyze.Index) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison of traces")
@@ -56,7 +56,7 @@ func settingChanges(c *analyze.Comparison) Section {
 	return Section{ID: "settings", Heading: "Settings", HeadingIn: HTML, Blocks: []Block{t}}
 }
 
-// boundsTable compares operators with recorded shapes on both sides, and their bounds' shares of the time.
+// boundsTable compares the time of operators with recorded shapes on both sides, and the bound's share of that time.
 func boundsTable(c *analyze.Comparison) Table {
 	t := Table{
 		Name: "Operators against their bounds", Noun: "row", Max: [3]int{roofRows, traceRows, traceRows}, More: "%d more in --format json",

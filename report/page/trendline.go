@@ -14,11 +14,11 @@ const (
 	outsideSign = '!'
 )
 
-// trendColumns limits a trend line's bars, in columns, without signs.
+// trendColumns limits the bars of a trend line, one column each; signs come on top.
 const trendColumns = 32
 
-// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; a bar may be the
-// median of several sessions. Signs mark a change, another class, and a bar beyond the range by more than half of it.
+// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; a bar may be the median
+// of several sessions. Signs mark a change, another class, and a value far outside that range.
 func trendLine(t *history.Trend, m *history.Metric) string {
 	per := (len(m.Values) + trendColumns - 1) / trendColumns
 	lo, hi, ok := m.Range()

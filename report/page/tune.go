@@ -117,16 +117,14 @@ func formatPositive(v float64, format string) string {
 	return ""
 }
 
-func factorSpan(ci [2]float64) string { return view.Interval(ci, gpuprof.FormatFactor) }
-
 func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	if !(ratio > 0) || !gpuprof.IsFinite(ratio) {
 		return [2]Cell{{}, {}}
 	}
-	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
+	return [2]Cell{amountCell(gpuprof.FormatRatio(ratio), ratio, "1"), intervalCell(view.Interval(ci, gpuprof.FormatFactor))}
 }
 
-// intervalCell returns a cell with both ends of an interval; on a narrow terminal they are joined by a minus.
+// intervalCell formats an interval: "1.1 to 1.2", on a narrow terminal "1.1-1.2".
 func intervalCell(text string) Cell {
 	return Cell{Text: text, Narrow: strings.Replace(text, " to ", "-", 1)}
 }
@@ -141,13 +139,9 @@ func effectSection(r *tune.Result) Section {
 	var starved []string
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)
-		why := f.Reason
-		if why == "" {
-			why = f.PyTorch
-		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
 			measuredCell(formatPositive(f.Error, "%.1e"), f.Error), measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio),
-			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
+			{Text: string(f.Verdict), Tone: ToneOf(f.Verdict.Tone())}, {Text: cmp.Or(f.Reason, f.PyTorch, view.None)}}})
 		if f.Reason != "" && f.Verdict == tune.Inconclusive {
 			starved = append(starved, f.Knob+"="+f.To)
 		}
@@ -166,8 +160,6 @@ func measuredCell(text string, v float64) Cell {
 	}
 	return Cell{Text: text, Value: v, Unit: "1"}
 }
-
-func effectTone(v tune.Verdict) Tone { return ToneOf(v.Tone()) }
 
 func curveSections(r *tune.Result) (out []Section) {
 	for i, c := range r.Curves {

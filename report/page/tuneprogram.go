@@ -21,7 +21,7 @@ func tunedProgram(r *tune.Result) []Section {
 		Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{programFacts(r)}})
 }
 
-// claimedSection compares the findings of the recording with the measured gains.
+// claimedSection compares the claims of the recording's findings with measured gains.
 func claimedSection(p *tune.Program) Section {
 	if len(p.Findings) == 0 {
 		return Section{}
@@ -93,7 +93,7 @@ func energyUnknown(p *tune.Program) Line {
 	return Line{Label: "its energy", Value: "unknown", Note: p.EnergyUnknown}
 }
 
-// perStep formats joules per step; "" if they are unknown.
+// perStep formats joules as a figure per step; "" if they are unknown.
 func perStep(joules float64) string {
 	if text := joulesCell(joules).Text; text != "" {
 		return text + " per step"
@@ -112,7 +112,7 @@ func unchangedLosses(p *tune.Program) string {
 	return fmt.Sprintf("between runs of the program as it is, %s each", gpuprof.Plural(p.Losses.Compared, "value"))
 }
 
-// settingSection has a row per setting that applies.
+// settingSection has a row per setting that applies to the program.
 func settingSection(r *tune.Result) Section {
 	t := Table{Name: "Table of settings", Noun: "setting", Caption: "Times faster are against the program as it is, measured next to it; losses are compared with its own, memory is the peak over that of the program as it is.",
 		Columns: append(numberColumns("setting", "from", "to", "times faster", "95 %"), Column{Title: "losses", Left: true}, Column{Title: "memory", Drop: 3}, Column{Title: "CPU time", Drop: 2},
@@ -126,10 +126,9 @@ func settingSection(r *tune.Result) Section {
 		if f.Ratio > 0 && f.CI95 == [2]float64{} {
 			ratio[1] = Cell{}
 		}
-		why := cmp.Or(f.Reason, f.PyTorch)
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: f.Knob}, {Text: f.From}, {Text: f.To}, ratio[0], ratio[1],
 			{Text: f.Losses.Text(), Tone: lossTone(f.Losses)}, measuredCell(formatPositive(f.MemoryRatio, "x%.2f"), f.MemoryRatio), measuredCell(formatPositive(f.CPURatio, "x%.2f"), f.CPURatio),
-			{Text: string(f.Verdict), Tone: effectTone(f.Verdict)}, {Text: orNone(why)}}})
+			{Text: string(f.Verdict), Tone: ToneOf(f.Verdict.Tone())}, {Text: cmp.Or(f.Reason, f.PyTorch, view.None)}}})
 		if last := &t.Rows[len(t.Rows)-1]; energy {
 			last.Cells = slices.Insert(last.Cells, energyAt, joulesCell(f.Joules))
 		}
@@ -139,7 +138,7 @@ func settingSection(r *tune.Result) Section {
 	return Section{ID: "effects-of-knobs", Heading: "Effect of each setting", Blocks: []Block{chart, t}}
 }
 
-// energyAt is the position of the column with joules, which a table has if a setting's energy is known.
+// energyAt is the position of the energy column in tables that have one.
 const energyAt = 8
 
 func joulesCell(joules float64) Cell {

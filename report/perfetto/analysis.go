@@ -18,7 +18,7 @@ import (
 // maxSlices limits a row to its longest slices, so that a browser can open the file.
 const maxSlices = 100_000
 
-// First thread ids of the kinds of rows. In the Perfetto trace each input file is a process, and each row a thread.
+// First thread IDs of the kinds of rows. In the file each input is a process, and each row a thread.
 const (
 	tidAnalysisSteps = 1
 	tidDevices       = 10
@@ -26,11 +26,10 @@ const (
 )
 
 // WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device (busy,
-// starved, queued or unknown at every instant), each gap with the event that ended it, and a row per finding with its
-// claimed time. xs are the indices of a.Inputs, in order; an input without an index has only steps and findings.
-//
-// Times count from the first event of all inputs if their recordings overlap, as for the ranks of a job, otherwise
-// from each input's first event. base_ns in otherData is the subtracted time.
+// starved, queued or unknown at every instant), each gap with the event that ended it, and a row per finding with the
+// time that it claims. xs are the indexes of a.Inputs, in order; an input whose index is nil has only steps and
+// findings. If all recordings overlap, as for the ranks of a job, times count from the first event of all inputs, and
+// otherwise from each input's first event. base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
@@ -145,8 +144,8 @@ func deviceName(x *analyze.Index, device int) string {
 	return fmt.Sprintf("GPU %d: %s", v.ID, view.Cut(v.Name, 60))
 }
 
-// writeRows writes marks as one row, or several of one name if they overlap, from thread number tid on. It returns
-// the next free number.
+// writeRows writes marks as one row, or as several of one name if they overlap. Their threads have numbers from tid on.
+// It returns the next free number.
 func (d *drawing) writeRows(tid int, name string, marks []*mark) int {
 	if dropped := len(marks) - maxSlices; dropped > 0 {
 		slices.SortStableFunc(marks, func(a, b *mark) int { return cmp.Compare(b.Len(), a.Len()) })
@@ -196,7 +195,7 @@ func (d *drawing) writeSteps() {
 	d.writeRows(tidAnalysisSteps, "steps ("+view.Cut(d.a.StepSource, 80)+")", marks)
 }
 
-// deviceMarks returns the row of a device: its state at every instant of its window.
+// deviceMarks returns the marks of a device: its state at every instant of its window.
 func (d *drawing) deviceMarks(t *analyze.DeviceTime) []*mark {
 	var out []*mark
 	for _, s := range t.Busy {
@@ -226,7 +225,7 @@ func (d *drawing) deviceMarks(t *analyze.DeviceTime) []*mark {
 	return out
 }
 
-// gapArgs describes the operations before and after a gap, and the operator and call that launched the later one.
+// gapArgs describes the operations before and after a gap, and the operator and call that launched the one after it.
 func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 	var out []arg
 	ops := d.x.T.GPU
@@ -237,7 +236,7 @@ func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
-	// The starved part of a gap ends where its queued part begins, before the next operation.
+	// The starved part of a gap ends where the queued part begins; the operation comes after both.
 	if next == len(t.Ops) {
 		return out
 	}

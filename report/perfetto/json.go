@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// arg is an argument of an event. Values that JSON cannot encode are left out.
+// arg is an argument of an event. A value that JSON cannot encode is omitted.
 type arg struct {
 	key   string
 	value any
@@ -23,14 +23,14 @@ type event struct {
 	args       []arg
 }
 
-// encoder writes the object form of the trace event format. Its first keys identify gpuprof's files.
+// encoder writes the object form of the trace event format. The first keys identify a file of gpuprof.
 type encoder struct {
 	w   *bufio.Writer
 	n   int
 	buf []byte
 }
 
-// newEncoder writes header before the events, in order.
+// newEncoder writes header, in order, before the events.
 func newEncoder(w io.Writer, header []arg) *encoder {
 	e := &encoder{w: bufio.NewWriterSize(w, 1<<16)}
 	e.buf = append(e.buf, '{')
@@ -45,7 +45,7 @@ func newEncoder(w io.Writer, header []arg) *encoder {
 	return e
 }
 
-// flush writes the buffer; bufio keeps the first error until close.
+// flush writes the buffer. bufio keeps the first error for close.
 func (e *encoder) flush() {
 	_, _ = e.w.Write(e.buf)
 	e.buf = e.buf[:0]

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// piece is a span of the example step, with times in ns from the file's beginning.
+// piece is a span of the example step. Its times are ns from the file's start.
 type piece struct {
 	gpuprof.Span
 	start, end int64
@@ -32,8 +32,8 @@ type layout struct {
 	end     int64
 }
 
-// arrange converts the spans' times to ns from the file's beginning; the first span begins at base.
-func arrange(r *gpuprof.Run, base int64) *layout {
+// newLayout converts the spans' times to ns from the file's start. The first span starts at base.
+func newLayout(r *gpuprof.Run, base int64) *layout {
 	l := &layout{streams: map[string][]*piece{}, marked: map[string][]*piece{}, end: base}
 	var all []*piece
 	first := int64(0) // begin of the step, or of an earlier span
@@ -66,8 +66,8 @@ func arrange(r *gpuprof.Run, base int64) *layout {
 	return l
 }
 
-// linkLaunches joins host and device pieces of one stage of one step, which come from the same recorded span.
-// Unmatched pieces have their partner outside of the window: before it for device pieces, after it for host pieces.
+// linkLaunches links host and device pieces of one stage of one step, which come from one recorded span. The partner of
+// an unmatched piece is outside of the window: before it for a device piece, after it for a host piece.
 func (l *layout) linkLaunches(f *flows) {
 	type key struct {
 		stage string

@@ -8,11 +8,11 @@ import (
 // maxRows limits the rows for overlapping slices.
 const maxRows = 64
 
-// slice has a begin and an end, ns.
+// slice has a start and an end, ns.
 type slice interface{ span() (start, end int64) }
 
-// nestRows sorts slices by time and distributes them over few rows, so that slices of a row are disjoint or nested:
-// the viewer draws partly overlapping slices wrongly. left counts the slices beyond maxRows.
+// nestRows sorts slices by time and distributes them over few rows. Slices of a row are disjoint or nested, because the
+// viewer draws partly overlapping slices wrongly. left counts the slices beyond maxRows rows.
 func nestRows[T slice](v []T) (out [][]T, left int) {
 	v = slices.Clone(v)
 	slices.SortStableFunc(v, func(a, b T) int {

@@ -1,8 +1,8 @@
 // Package perfetto writes runs and analyses in the trace event format, for ui.perfetto.dev and chrome://tracing.
 //
-// A run's file follows PyTorch's conventions, so that any reader of PyTorch traces can read it, including gpuprof
-// analyze: the stages of the example step are operators (cpu_op) on the host's row, and kernels or copies on a
-// stream's, joined by correlation numbers and arrows; the step is a ProfilerStep# range. Kernels come from a separate
+// A run's file follows PyTorch's conventions, so that readers of PyTorch traces, including gpuprof analyze, can read
+// it. The stages of the example step are operators (cpu_op) on the host's row, and kernels or copies on a stream's row;
+// correlation numbers and arrows link them. The step is a ProfilerStep# range. Single kernels come from a separate
 // marked pass with other times. They have their own rows, and a category that readers do not count as device work, so
 // that no work counts twice.
 //
@@ -35,8 +35,8 @@ const (
 // textLimit limits names and labels, in runes.
 const textLimit = 200
 
-// Write writes the example steps, samples and telemetry of runs, one after the other. A run begins with its example
-// step, whose real time within the run is not recorded. A run without times has only its name.
+// Write writes the example steps, samples and telemetry of runs, one run after the other. The example step comes at a
+// run's start, since its real time within the run is not recorded. A run without times has only its name.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
@@ -79,7 +79,8 @@ type device struct {
 	MinorCap *int   `json:"computeMinor,omitempty"`
 }
 
-// listDevices lists each run's device under the run's number: two runs are not work of one device.
+// listDevices lists each run's device with the run's number as ID: viewers must not take two runs for work of one
+// device.
 func listDevices(runs []*gpuprof.Run) []device {
 	out := make([]device, len(runs))
 	for i, r := range runs {
@@ -97,10 +98,10 @@ func listDevices(runs []*gpuprof.Run) []device {
 	return out
 }
 
-// maxSeconds is longer than any run; thousands of such runs fit into the file's times.
+// maxSeconds is longer than any run. The times of a file have room for thousands of such runs.
 const maxSeconds = 1e6
 
-// secondsToNS converts seconds; ok is false for NaN and beyond maxSeconds.
+// secondsToNS converts seconds to ns; ok is false for NaN and beyond maxSeconds.
 func secondsToNS(seconds float64) (ns int64, ok bool) {
 	if math.IsNaN(seconds) || math.Abs(seconds) > maxSeconds {
 		return 0, false

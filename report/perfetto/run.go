@@ -22,14 +22,14 @@ const (
 func hostPid(run int) int   { return 2*run + 1 }
 func devicePid(run int) int { return 2*run + 2 }
 
-// writeRun writes a run that begins at base, and returns the earliest base for the next run.
+// writeRun writes a run that starts at base, and returns the earliest start of the next run, ns.
 func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int64) int64 {
 	cuda := r.Device.Kind == "cuda"
 	e.nameProcess(hostPid(i), 2*i, name+": host", "")
 	if !view.HasTimes(r) {
 		return base
 	}
-	l := arrange(r, base)
+	l := newLayout(r, base)
 	l.linkLaunches(f)
 	title, label := name+": CPU streams (goroutines)", "host device"
 	if cuda {
@@ -53,7 +53,8 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 
 func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	pid := hostPid(run)
-	// The step has its own row because its launches precede it. Neighbouring steps are incomplete and have no range.
+	// The step has a row of its own, because its launches precede it. Neighbouring steps are incomplete and have no
+	// range.
 	if l.step.end > l.step.start {
 		e.nameThread(pid, tidSteps, "steps")
 		e.writeEvent(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
@@ -73,7 +74,7 @@ func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	return left
 }
 
-// writeStage writes a host span: an operator and, inside it, its launch.
+// writeStage writes a host span: an operator, with its launch inside.
 func (l *layout) writeStage(e *encoder, p *piece, pid int, cuda bool) {
 	ev := event{ph: 'X', name: stageName(p), cat: catOp, pid: pid, tid: p.tid, start: p.start, dur: p.end - p.start, args: []arg{{"step", p.Step}}}
 	if p.corr != 0 {
@@ -90,12 +91,7 @@ func (l *layout) writeStage(e *encoder, p *piece, pid int, cuda bool) {
 	e.writeEvent(&ev)
 }
 
-func stageName(p *piece) string {
-	if s := view.Cut(p.Stage, textLimit); s != "" {
-		return s
-	}
-	return "unnamed stage"
-}
+func stageName(p *piece) string { return cmp.Or(view.Cut(p.Stage, textLimit), "unnamed stage") }
 
 func (l *layout) writeStreams(e *encoder, r *gpuprof.Run, run int, cuda bool) (left int) {
 	tid := 1
@@ -127,7 +123,7 @@ func streamName(lane string, row int, cuda bool) string {
 	return lane
 }
 
-// stageEvent returns a stage's time on its stream: of its kernels together, or of its copies.
+// stageEvent returns the time of a stage's kernels together, or of its copies, on its stream.
 func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	ev := &event{ph: 'X', name: stageName(p), cat: catKernel, pid: devicePid(run), tid: p.tid, start: p.start, dur: p.end - p.start,
 		args: []arg{{"device", run}, {"stream", p.tid}, {"stage", view.Cut(p.Stage, textLimit)}, {"step", p.Step}}}
@@ -143,7 +139,7 @@ func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	return ev
 }
 
-// copyName returns PyTorch's name for a stage that only copies, and its bytes per step; "" for other stages.
+// copyName returns PyTorch's name of a stage that only copies, and its bytes per step; "" for other stages.
 func copyName(r *gpuprof.Run, stage string) (string, int64) {
 	c, role := map[string]float64{}, ""
 	if s := r.Stage(stage); s != nil {
@@ -200,7 +196,7 @@ func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 }
 
 // writeArrows draws an arrow from a launch to the stage on its stream, and to the stage's kernels of the marked pass.
-// No arrow points back in time: the marked pass has its own clock.
+// It omits arrows that point back in time, since the marked pass has its own clock.
 func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	arrow := func(from, to *piece, cat string) {
 		if from == nil || from.tid == 0 || to.tid == 0 || to.start < from.start {
@@ -232,8 +228,7 @@ func (l *layout) writeArrows(e *encoder, f *flows, run int) {
 	}
 }
 
-// writeTelemetry writes a counter for each quantity. It returns the time of the last reading in ns, or base if there
-// is none.
+// writeTelemetry writes a counter for each quantity. It returns the time of the last reading, ns, or base without one.
 func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 	end := base
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// catSample is PyTorch's category for the profiler's own span, which readers do not count as work of the step.
+// catSample is PyTorch's category of the profiler's own span. Readers do not count it as work of the step.
 const catSample = "trace"
 
-// sample is a measured step, with times in ns from the file's beginning.
+// sample is a measured step. Its times are ns from the file's start.
 type sample struct {
 	start, end int64
 	text       string
@@ -22,9 +22,9 @@ type sample struct {
 
 func (s sample) span() (int64, int64) { return s.start, s.end }
 
-// writeSamples writes every sample at its time in the run, above the telemetry. It returns the time at which the last
-// sample ends, and the number of samples without a row. It writes none if the run's list of times does not match its
-// samples.
+// writeSamples writes every sample at its time in the run, above the telemetry. It returns the end of the last sample,
+// ns, and the number of samples for which there was no row. It writes none if the run's list of start times does not
+// match its samples.
 func writeSamples(e *encoder, r *gpuprof.Run, run int, base int64) (end int64, left int) {
 	split, left := nestRows(pairSamples(r, base))
 	end = base
@@ -46,7 +46,7 @@ func writeSamples(e *encoder, r *gpuprof.Run, run int, base int64) (end int64, l
 	return end, left
 }
 
-// pairSamples pairs the start times of samples with their lengths.
+// pairSamples pairs the start times of samples with their lengths; nil if their numbers differ.
 func pairSamples(r *gpuprof.Run, base int64) []sample {
 	lengths := map[int][]float64{gpuprof.SideProbed: concatRuns(r.Step), gpuprof.SideBare: concatRuns(r.BareStep)}
 	var out []sample

@@ -5,7 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// division has a run's figures by stage and process. With several processes, the last row has the counts.
+// division has a run's figures by stage and row. A row is a process; with several processes, a further row has the
+// counts.
 type division struct {
 	processes int
 	counted   int // index of the row with the counts
@@ -35,14 +36,14 @@ func divideRun(r *gpuprof.Run) *division {
 	if period == nil {
 		period = view.Usable(r.Step)
 	}
-	d.duration = secondsToNS(typical(period))
+	d.duration = secondsToNS(typicalOf(period))
 	shares, before := 0.0, int64(0)
 	for _, s := range stages {
 		v := make([]values, d.countRows())
-		d.fillKind(v, deviceTime, secondsToNS(typical(s.Device)), s.Device)
-		d.fillKind(v, hostTime, secondsToNS(typical(s.Host)), s.Host)
+		d.fillKind(v, deviceTime, secondsToNS(typicalOf(s.Device)), s.Device)
+		d.fillKind(v, hostTime, secondsToNS(typicalOf(s.Host)), s.Host)
 		shares += s.Share
-		until := min(secondsToNS(shares*typical(period)), d.duration)
+		until := min(secondsToNS(shares*typicalOf(period)), d.duration)
 		if shares > 1-1e-9 { // the last stage: rounding must leave nothing
 			until = d.duration
 		}
@@ -55,7 +56,7 @@ func divideRun(r *gpuprof.Run) *division {
 	}
 	d.fillKind(d.step, stepTime, d.duration-before, period) // the whole duration if no stage has a share
 	e := view.Usable(r.EnergyStep)
-	d.fillKind(d.step, energy, roundCount(typical(e)*1e6), e)
+	d.fillKind(d.step, energy, roundCount(typicalOf(e)*1e6), e)
 	return d
 }
 
@@ -65,12 +66,12 @@ func (d *division) fillKind(rows []values, kind int, total int64, s *gpuprof.Ser
 	}
 }
 
-// splitTotal divides a figure among the processes in the ratio of their sums over samples. The parts add up exactly.
+// splitTotal divides a figure among the processes in proportion to the sums of their samples. The parts add up exactly.
 func (d *division) splitTotal(total int64, s *gpuprof.Series) []int64 {
 	out := make([]int64, d.processes)
 	sums, all := make([]float64, d.processes), 0.0
 	for p := range out {
-		sums[p] = mean(s, p)
+		sums[p] = meanOf(s, p)
 		all += sums[p]
 	}
 	if all == 0 { // a series without samples
@@ -108,8 +109,8 @@ func countRuns(s *gpuprof.Series) int {
 	return len(s.Runs)
 }
 
-// typical returns a series' median or, if that is 0, its mean, so that rare events are not lost.
-func typical(s *gpuprof.Series) float64 {
+// typicalOf returns a series' median, or its mean if the median is 0, so that rare events are not lost.
+func typicalOf(s *gpuprof.Series) float64 {
 	switch {
 	case s == nil:
 		return 0
@@ -118,14 +119,14 @@ func typical(s *gpuprof.Series) float64 {
 	}
 	sum, n := 0.0, 0
 	for p := range s.Runs {
-		sum += mean(s, p) * float64(len(s.Runs[p]))
+		sum += meanOf(s, p) * float64(len(s.Runs[p]))
 		n += len(s.Runs[p])
 	}
 	return sum / float64(max(n, 1))
 }
 
-// mean returns the mean of process p's samples, with 0 for values that are not positive numbers.
-func mean(s *gpuprof.Series, p int) float64 {
+// meanOf returns the mean of process p's samples; values that are not positive numbers count as 0.
+func meanOf(s *gpuprof.Series, p int) float64 {
 	if countRuns(s) <= p || len(s.Runs[p]) == 0 {
 		return 0
 	}

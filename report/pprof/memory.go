@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// WriteMemory writes a gzip-compressed profile.proto of live memory by allocating stack, at each device's peak or at
-// the requested time: inuse_space in bytes and inuse_objects. Labels have the category, and the device if there are
+// WriteMemory writes a gzip-compressed profile.proto of live memory by allocating stack: inuse_space in bytes and
+// inuse_objects, at each device's peak or at the requested time. Labels have the category, and the device if there are
 // several. tool is gpuprof's version.
 func WriteMemory(w io.Writer, a *memsnap.Analysis, tool string) error {
 	b := &memoryBuilder{functions: map[[2]string]*profile.Function{}, locations: map[memsnap.Frame]*profile.Location{}, p: &profile.Profile{

@@ -1,21 +1,22 @@
 // Package pprof writes runs as a profile for go tool pprof: the stages and kernels in which a step spends its time,
 // bytes and flops. Stacks are step > stage > kernel.
 //
-// Values are per step: the medians of the printed tables, so that -top agrees with the tables and -diff_base with any
-// number of samples. A value whose median is 0, because fewer than half of the steps have it, is its mean. Several
-// processes divide a figure in the ratio of their own figures; counts are equal in all processes and have no process
-// label.
+// Values are per step. They are the medians of the printed tables, so that -top agrees with the tables, and -diff_base
+// works with any number of samples. If the median is 0, because fewer than half of the steps have the value, it is the
+// mean. Several processes divide a figure in proportion to their own figures. Counts are equal in all processes and
+// have no process label.
 //
-// device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided by
-// the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this pass, and a
-// comment in the profile notes this. Energy is known only for the whole step, and is on the step's frame.
+// device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided in
+// proportion to the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this
+// pass, as a comment in the profile notes. Energy is known only for the whole step, and is on the step's frame.
 //
 // Kernel times come from a separate marked pass and differ from the measured steps. Each kernel gets the share of its
 // stage that its median has of the stage's median. If the shares exceed the stage, they are scaled down; a remainder
-// stays with the stage. So children always add up to the stage.
+// stays with the stage. So kernels and remainder add up to the stage.
 package pprof
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -75,7 +76,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	}
 	joules := false
 	for _, r := range runs {
-		b.p.Comments = append(b.p.Comments, fingerprint(r)...)
+		b.p.Comments = append(b.p.Comments, describeRun(r)...)
 		if view.HasTimes(r) {
 			b.addRun(r)
 			joules = joules || view.Usable(r.EnergyStep) != nil
@@ -102,12 +103,10 @@ type builder struct {
 	locations map[string]*profile.Location
 }
 
-// addFrame returns the location of a name at a level. A stage and its kernel of the same name are two functions.
+// addFrame returns the location of a name at a level: step, stage or kernel. A stage and its kernel of the same name
+// are two functions.
 func (b *builder) addFrame(level, name string) *profile.Location {
-	name = view.Cut(name, nameLimit)
-	if name == "" {
-		name = "unnamed " + level
-	}
+	name = cmp.Or(view.Cut(name, nameLimit), "unnamed "+level)
 	key := level + "\x00" + name
 	if loc := b.locations[key]; loc != nil {
 		return loc
@@ -163,8 +162,8 @@ type kernel struct {
 	v    values
 }
 
-// splitStage gives each kernel its part of a stage's totals (see the package comment), at most the stage's remainder.
-// Host time stays with the stage, since kernels have none.
+// splitStage gives each kernel its part of a stage's totals (see the package comment). Host time stays with the stage,
+// since kernels have none.
 func splitStage(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	var parts [nValues]float64
 	want := make([][nValues]float64, len(kernels))
@@ -203,7 +202,7 @@ func positiveOrZero(v float64) float64 {
 	return 0
 }
 
-// roundCount rounds a count; invalid values become 0. The limit keeps sums within int64.
+// roundCount rounds a count; invalid values become 0. Its limit keeps sums within int64.
 func roundCount(v float64) int64 { return int64(math.Round(min(positiveOrZero(v), 1e17))) }
 
 func secondsToNS(seconds float64) int64 { return roundCount(seconds * 1e9) }
@@ -234,13 +233,13 @@ func streamsOf(r *gpuprof.Run) map[string][]string {
 	return out
 }
 
-// labelsOf returns the labels of process p, counted from 0; without a process label for negative p.
+// labelsOf returns the labels of process p, counted from 0. For a negative p there is no process label.
 func labelsOf(r *gpuprof.Run, p int) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range r.Knobs {
 		out[view.Cut(k, 60)] = []string{view.Cut(v, 200)}
 	}
-	// Set these last, so that no knob of the same name replaces them.
+	// Set these last: a knob may have the same name.
 	delete(out, "process")
 	for k, v := range map[string]string{"workload": r.Workload, "preset": r.Preset, "device": r.Device.Name, "mode": string(r.Mode)} {
 		out[k] = []string{view.Cut(v, 200)}
@@ -251,7 +250,7 @@ func labelsOf(r *gpuprof.Run, p int) map[string][]string {
 	return out
 }
 
-func fingerprint(r *gpuprof.Run) []string {
+func describeRun(r *gpuprof.Run) []string {
 	out := []string{
 		view.Title(r) + ", " + view.Headline(r),
 		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Cut(r.Device.CPU, 80), r.Device.CPUCores, view.Cut(r.Device.OS, 20), view.Cut(r.Device.Kernel, 60), view.Cut(r.Device.Go, 20)),

@@ -16,7 +16,7 @@ import (
 
 // WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks follow the trace's nesting: Python
 // frames if it has them, ranges, operators, the launching call, and the kernel. Device time and launches belong to the
-// kernel; host time belongs to an event for the part that no inner event covers. tool is gpuprof's version.
+// kernel. Host time belongs to the innermost event. tool is gpuprof's version.
 func WriteTrace(w io.Writer, xs []*analyze.Index, tool string) error {
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
@@ -47,7 +47,8 @@ type traceBuilder struct {
 	onDevice  bool
 }
 
-// node is a caller's stack and a name. Equal stacks share a node, so the profile is only as large as the program.
+// node is a stack: the caller's node and a name. Equal stacks share a node, so that the profile's size is that of the
+// program.
 type node struct {
 	parent int32 // -1: none
 	name   model.NameID
@@ -56,8 +57,8 @@ type node struct {
 
 type stackValues struct{ device, host, launches int64 }
 
-// A profile lists all frames of every stack. Frames deeper than deepFrames are folded into their enclosing frame; in
-// traces with more than mostFrames, those deeper than fewFrames.
+// A profile lists all frames of every stack. Frames deeper than deepFrames are folded into their enclosing frame. If a
+// trace then still has more than mostFrames frames, those deeper than fewFrames are folded.
 const (
 	deepFrames = analyze.Deepest / 2
 	mostFrames = 16 << 20
@@ -87,10 +88,10 @@ func (f *folded) nodeID(n node) int32 {
 	return k
 }
 
-// newFolded folds host events deeper than a limit into their enclosing events.
+// newFolded folds host events deeper than limit into their enclosing events.
 func newFolded(x *analyze.Index, limit int) *folded {
 	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
-	// Parents precede their inner events, so one pass resolves every stack.
+	// Parents precede their inner events, so that one pass resolves every stack.
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		up := int32(-1)
@@ -142,8 +143,8 @@ func (b *traceBuilder) add(x *analyze.Index, several bool) {
 	}
 }
 
-// addSampled adds the sampled stacks of the host threads as a separate value: their time in the mean step. Samples
-// come from later steps than the events, so the two values do not add up. Without samples the value is missing.
+// addSampled adds the sampled stacks of the host threads as a further value: their time in the mean step. Samples come
+// from later steps than the events, so that the values do not add up. Without samples there is no such value.
 func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	if !slices.ContainsFunc(xs, func(x *analyze.Index) bool { return len(sampledStacks(x)) > 0 }) {
 		return
@@ -169,7 +170,7 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	}
 }
 
-// sampledStacks returns the sampled stacks of a trace; none without a host account.
+// sampledStacks returns the sampled stacks of a trace; nil if it has no host account.
 func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	if a := x.HostAccount(); a != nil {
 		return a.Stacks
@@ -177,7 +178,7 @@ func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	return nil
 }
 
-// addSample adds a stack, innermost frame first. Negative host time, from clocks that disagree by ns, counts as 0.
+// addSample adds a stack, innermost frame first. Host time below 0, from clocks that differ by ns, counts as 0.
 func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stackValues, rank []string) {
 	v.host = max(v.host, 0)
 	if v == (stackValues{}) {
@@ -200,7 +201,7 @@ func (b *traceBuilder) addSample(x *analyze.Index, nodes []node, k int32, v stac
 	b.p.Sample = append(b.p.Sample, s)
 }
 
-// addFrame returns the location of a name. A Python frame "file.py(12): f" gets its file and line.
+// addFrame returns the location of a name. For a Python frame "file.py(12): f" it sets file and line.
 func (b *traceBuilder) addFrame(name string) *profile.Location {
 	name = view.Cut(name, 300)
 	f := b.functions[name]

@@ -30,7 +30,7 @@ func (f *family) add(labels [][2]string, v float64) {
 	f.samples = append(f.samples, f.name+"{"+view.MetricLabels(labels)+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
 
-func gauge(yes bool) float64 {
+func gaugeOf(yes bool) float64 {
 	if yes {
 		return 1
 	}
@@ -60,9 +60,9 @@ func Write(w io.Writer, r *health.Report) error {
 		}
 		labels := [][2]string{{"node", r.Node}, {"gpu", gpu}, {"uuid", c.UUID}, {"pci", c.PCI}}
 		isOff := c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device })
-		checked.add(labels, gauge(c.Checked()))
+		checked.add(labels, gaugeOf(c.Checked()))
 		if isOff || c.Checked() { // a GPU that was not checked is neither healthy nor faulty
-			healthy.add(labels, gauge(!isOff))
+			healthy.add(labels, gaugeOf(!isOff))
 		}
 		for _, o := range r.Off {
 			if o.Device != c.Device {
@@ -85,10 +85,10 @@ func Write(w io.Writer, r *health.Report) error {
 		f.add([][2]string{{"node", r.Node}}, float64(r.Measured.Unix()))
 		all = append(all, f)
 	}
-	return write(w, all)
+	return writeFamilies(w, all)
 }
 
-func write(w io.Writer, all []*family) error {
+func writeFamilies(w io.Writer, all []*family) error {
 	out := bufio.NewWriter(w)
 	for _, f := range all {
 		if len(f.samples) == 0 {

@@ -1,5 +1,5 @@
-// Package runfile reads and writes files of runs and reports: it maps extensions to formats, refuses to overwrite
-// other programs' files, and never leaves a partial file.
+// Package runfile reads and writes files of runs and reports: it maps extensions to formats, refuses to overwrite other
+// programs' files, and never leaves a partial file.
 package runfile
 
 import (
@@ -52,7 +52,7 @@ func FormatOf(path string) (Format, error) {
 			best = f
 		}
 	}
-	// A trace in the Perfetto format is not a run, though its name ends like one; nor are stacks.
+	// A Perfetto, BMF or speedscope file has a name that ends like the name of a run.
 	stem := strings.TrimSuffix(name, best.Ext)
 	if best.Ext == "" || best.Name == "json" && (strings.HasSuffix(stem, ".perfetto") || strings.HasSuffix(stem, ".bmf") || strings.HasSuffix(stem, ".speedscope")) {
 		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", listExtensions())

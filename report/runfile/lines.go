@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Lines is a writer that keeps build servers from executing lines of a text. GitHub Actions executes a line that
-// begins with "::", also after white space; others execute "##[" or "##vso[" anywhere in a line. A name from a file
-// could thus stop a log's commands, or set a variable of the job. Lines inserts a blank into these sequences.
+// Lines is a writer that prevents build servers from executing lines of a text as commands. GitHub Actions executes a
+// line that begins with "::", also after white space; other servers execute "##[" or "##vso[" anywhere in a line. Such
+// a command could stop a log, or set a variable of the job. Lines inserts a blank into these sequences.
 type Lines struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -21,7 +21,7 @@ type Lines struct {
 // NewLines returns a Lines that writes to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w, bare: true} }
 
-// Line makes a text safe at the beginning of a line.
+// Line returns a text that is safe at the start of a line.
 func Line(text string) string {
 	var b strings.Builder
 	_, _ = NewLines(&b).Write([]byte(text)) // writing to a Builder cannot fail
@@ -55,7 +55,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// trackByte updates the state by one byte. A non-ASCII byte may be white space, so bare stays true.
+// trackByte updates the state by one byte. A byte of a non-ASCII character may be white space, so that bare stays true.
 func (l *Lines) trackByte(c byte) {
 	l.colon = l.bare && c == ':'
 	switch {

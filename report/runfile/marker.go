@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Every format has a mark by which gpuprof recognizes its own files. A file that only mentions gpuprof lacks the mark.
+// Every format has a mark by which gpuprof recognizes its own files. A file that only mentions gpuprof has no such
+// mark.
 
 // Marker is the mark in formats with comments.
 const Marker = "written by gpuprof"
@@ -22,10 +23,11 @@ const (
 	CSVHistoryMark = "project,benchmark,class,commit,committed,started,metric"
 )
 
-// SpeedscopeMark begins a speedscope file: the format has no comments, only a field for its writer.
+// SpeedscopeMark begins a speedscope file. The format has no comments, but a field for its writer.
 const SpeedscopeMark = `{"exporter":"gpuprof`
 
-// textMarker returns the first line that Write adds to text formats. The renderers, which also print, omit it.
+// textMarker returns the line that Write puts first in text formats. Renderers do not write it, because they also print
+// to terminals.
 func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
@@ -38,11 +40,11 @@ func textMarker(f Format) string {
 	return ""
 }
 
-// cutTrace is the beginning of a trace file that was cut out of another trace.
+// cutTrace begins the file of a part that was cut out of a trace.
 const cutTrace = `{"` + document.PartMember + `":`
 
-// recordingMagic begins a recording of the CUDA recorder. partChunk is the type of the first chunk in a part cut out
-// of a recording (internal/trace/read/cupti).
+// recordingMagic begins a recording of the CUDA recorder. partChunk is the type of the first chunk of a part that was
+// cut out of a recording (internal/trace/read/cupti).
 const (
 	recordingMagic = "gpuprof\x1a"
 	partChunk      = 16
@@ -50,10 +52,10 @@ const (
 
 const headBytes = 8 << 10
 
-// headText limits the bytes of a JSON document in which its writer's name is looked for; the name comes first.
+// headText is the part of a JSON document, bytes, in which its writer's name is searched; the name comes first.
 const headText = 64 << 10
 
-// writtenByUs looks for the mark. A file that cannot be parsed has none.
+// writtenByUs reports whether a file has gpuprof's mark. A file that cannot be parsed has none.
 func writtenByUs(path string, f Format) (bool, error) {
 	if f.Name == "pprof" {
 		text, err := outside.ReadFound(path)
@@ -107,7 +109,7 @@ var (
 	svgMark     = lazyregexp.New(`^(\s*<\?xml[^>]*\?>)?\s*<!-- ` + Marker + `\b`)
 )
 
-// ourHTML requires the generator element in the head, before elements that could quote it.
+// ourHTML requires the generator element, in the head, before any element that could quote it.
 func ourHTML(head []byte) bool {
 	head = htmlComment.ReplaceAll(head, nil)
 	if at := htmlBody.FindIndex(head); at != nil {
@@ -119,7 +121,7 @@ func ourHTML(head []byte) bool {
 // ourSVG requires the comment before the root element, as in all XML of gpuprof.
 func ourSVG(head []byte) bool { return svgMark.Match(head) }
 
-// ourPNG looks for Software=gpuprof in the chunks before the picture data.
+// ourPNG requires Software=gpuprof in the chunks before the picture data.
 func ourPNG(head []byte) bool {
 	rest, ok := bytes.CutPrefix(head, []byte("\x89PNG\r\n\x1a\n"))
 	for ok && len(rest) >= 12 {

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe with any name; ctx ends the wait for a
-// pipe. A missing file or another extension is ErrUsage. A file that cannot be decoded, is too large or has a newer
-// major version is ErrInput.
+// Read reads the runs of a .json, .json.gz or .json.zst file, or of a pipe of any name; ctx ends the wait for a pipe. A
+// missing file or another extension is ErrUsage. A file that cannot be decoded, is too large or has a newer major
+// version is ErrInput.
 func Read(ctx context.Context, path string) ([]*gpuprof.Run, error) {
 	text, err := Text(ctx, path)
 	if err != nil {
@@ -36,7 +36,8 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	return document.OwnRuns(text, path)
 }
 
-// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. Its errors are the same as for Read.
+// Text returns the text of a .json, .json.gz or .json.zst file, or of a pipe. It has the errors of Read, except
+// decoding errors.
 func Text(ctx context.Context, path string) ([]byte, error) {
 	l := outside.Document()
 	f, err := outside.Open(ctx, path, l)
@@ -44,7 +45,7 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 		defer f.Close()
 	}
 	if err == nil && f.Plain() { // a pipe has no extension
-		if err := holdsRuns(path); err != nil {
+		if err := checkReadable(path); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +55,7 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 	}
 	if err != nil {
 		name := path
-		if holdsRuns(path) != nil {
+		if checkReadable(path) != nil {
 			name = "run.json"
 		}
 		return nil, outside.Failed("reading run "+path, err, "write one with gpuprof run WORKLOAD -o "+name, "the file is damaged: write it again with gpuprof run")
@@ -62,8 +63,8 @@ func Text(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// holdsRuns refuses names of files that hold no runs.
-func holdsRuns(path string) error {
+// checkReadable refuses names of files that cannot have runs.
+func checkReadable(path string) error {
 	if f, err := FormatOf(path); err == nil && isReadable(f) {
 		return nil
 	}

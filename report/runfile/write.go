@@ -17,14 +17,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// Check checks, before a run, that its result can be written to path: the format is known, the folder is writable, and
-// an existing file is gpuprof's or force replaces it. Otherwise it returns ErrUsage. It leaves nothing behind.
+// Check checks, before a measurement, that its result can be written to path: the format is known, the folder is
+// writable, and an existing file is gpuprof's or force is set. Otherwise it returns ErrUsage. It leaves no file behind.
 func Check(path string, force bool) error {
 	f, err := FormatOf(path)
 	if err != nil {
 		return err
 	}
-	target, err := replaceable(path, f, force)
+	target, err := findTarget(path, f, force)
 	if err != nil {
 		return err
 	}
@@ -36,25 +36,25 @@ func Check(path string, force bool) error {
 	return errors.Join(tmp.Close(), os.Remove(name))
 }
 
-// Write encodes into a temporary file in the folder of path, flushes and renames it: path has either the old content
-// or the complete new file. It compresses .gz (except .pb.gz) and .zst, and adds the mark to text formats. Errors of
-// encode are returned unchanged.
+// Write encodes into a temporary file in the folder of path, flushes and renames it, so that path has either the old
+// content or the complete new file. It compresses .gz (except .pb.gz) and .zst, and adds the mark to text formats. It
+// returns errors of encode unchanged.
 func Write(path string, force bool, encode func(io.Writer) error) error {
-	return write(path, force, 0, encode)
+	return writeFile(path, force, 0, encode)
 }
 
-// WritePrivate writes a file that only its owner can read, whatever the mode of a replaced file.
+// WritePrivate is Write for a file that only its owner can read, whatever the mode of a replaced file.
 func WritePrivate(path string, force bool, encode func(io.Writer) error) error {
-	return write(path, force, 0o600, encode)
+	return writeFile(path, force, 0o600, encode)
 }
 
-// write implements Write; mode 0 keeps the mode of a replaced file, or uses the umask.
-func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) error) (err error) {
+// writeFile implements Write. mode 0 keeps the mode of a replaced file, or leaves it to the umask.
+func writeFile(path string, force bool, mode fs.FileMode, encode func(io.Writer) error) (err error) {
 	f, err := FormatOf(path)
 	if err != nil {
 		return err
 	}
-	target, err := replaceable(path, f, force)
+	target, err := findTarget(path, f, force)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) err
 	return nil
 }
 
-// replaceable follows the symbolic links of path, and returns the target if it may be replaced.
-func replaceable(path string, f Format, force bool) (string, error) {
+// findTarget follows the symbolic links of path, and returns the target if it may be replaced.
+func findTarget(path string, f Format, force bool) (string, error) {
 	target := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		target = real
@@ -129,10 +129,10 @@ func (t tempFile) removeTemp() error {
 	return os.Remove(t.Name())
 }
 
-// createTemp makes a hidden file in target's folder. mode 0 uses the user's umask.
+// createTemp makes a hidden file in target's folder. mode 0 leaves the mode to the umask.
 func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	owner.Sweep(filepath.Dir(target))
-	// Do not include the target's name: it may have the maximum length already.
+	// Do not include target's name: it may have the maximum length.
 	name := filepath.Join(filepath.Dir(target), owner.TempName(owner.Prefix, ".tmp"))
 	perm := fs.FileMode(0o666)
 	if mode != 0 {
@@ -151,7 +151,7 @@ func createTemp(target string, mode fs.FileMode) (tempFile, error) {
 	return t, nil
 }
 
-// encodeInto separates an error of writing, as on a full disk, from an error of encode.
+// encodeInto encodes into w. It distinguishes an error of writing, as on a full disk, from an error of encode.
 func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error) error {
 	kept := &keeper{w: w}
 	switch err := encodeTo(kept, f, encode); {
@@ -163,7 +163,7 @@ func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error
 	return nil
 }
 
-// keeper keeps a writer's first error, which an encoder may drop or rephrase.
+// keeper keeps a writer's first error, which an encoder may lose or rephrase.
 type keeper struct {
 	w   io.Writer
 	err error
@@ -206,7 +206,7 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 	return buf.Flush()
 }
 
-// isLogged reports whether a format is often printed into a build's log.
+// isLogged reports whether a format is often printed into a build server's log.
 func isLogged(f Format) bool {
 	return slices.Contains([]string{"table", "markdown", "bench", "csv", "junit"}, f.Name)
 }
@@ -215,7 +215,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// syncDir makes a rename durable, if the file system can. Otherwise a crash may undo the rename, but loses no data.
+// syncDir makes a rename durable, if the file system can. Otherwise a crash may undo the rename, but no file is lost.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

@@ -11,18 +11,18 @@ import (
 )
 
 // WriteMemoryFolded writes a line per stack that holds memory at the peak or at the requested moment: its frames,
-// outermost first, and bytes. With several devices the first frame is the device.
+// outermost first, and the bytes. With several devices the first frame is the device.
 func WriteMemoryFolded(w io.Writer, a *memsnap.Analysis) error {
-	return writeFolded(w, holders(a), len(a.Devices) > 1, 1)
+	return writeFolded(w, holdersOf(a), len(a.Devices) > 1, 1)
 }
 
 // WriteMemorySpeedscope writes a profile per device, with weights in bytes. tool is gpuprof's version.
 func WriteMemorySpeedscope(w io.Writer, a *memsnap.Analysis, tool string) error {
-	return writeScopes(w, holders(a), "memory of live tensors", "bytes", tool)
+	return writeScopes(w, holdersOf(a), "memory of live tensors", "bytes", tool)
 }
 
-// holders returns the stacks of each device's live memory as threads, with weights in bytes.
-func holders(a *memsnap.Analysis) []thread {
+// holdersOf returns the stacks of each device's live memory like threads, with weights in bytes.
+func holdersOf(a *memsnap.Analysis) []thread {
 	var out []thread
 	for i := range a.Devices {
 		d := &a.Devices[i]
@@ -39,7 +39,8 @@ func holders(a *memsnap.Analysis) []thread {
 	return out
 }
 
-// framesOf returns the frames of a stack, outermost first, without the allocator's; the category if there are none.
+// framesOf returns the frames of a stack without the allocator's, outermost first. If there are none, it returns the
+// category.
 func framesOf(d *memsnap.Device, h memsnap.Held) []model.HostFrame {
 	var out []model.HostFrame
 	for _, f := range d.Replay.S.Stack(h.Stack) {

@@ -1,6 +1,6 @@
 // Package stacks writes sampled stacks of host threads in analysed traces, and stacks that hold memory in snapshots:
-// for speedscope.app, and folded for flamegraph.pl. The weight of a sampled stack is its time in the mean step, of a
-// memory stack its bytes.
+// for speedscope.app, and folded for flamegraph.pl. A sampled stack's weight is its time in the mean step, s; a memory
+// stack's weight is its bytes.
 package stacks
 
 import (

@@ -13,7 +13,7 @@ import (
 // barColumns limits the width of a bar, in columns.
 const barColumns = 60
 
-// signs has the characters of bars: fills for their parts; for a ratio the interval's ends, the line between them, the
+// signs has the characters of bars: fills for parts; for a ratio the ends of its interval, the line between them, the
 // ratio's point and the background. The digit 1 marks the ratio 1.
 type signs struct {
 	fills                         []rune
@@ -27,7 +27,8 @@ func (p *printer) barSigns() signs {
 	return signs{[]rune("█▓▒░·"), '├', '┤', '─', '●', '·'}
 }
 
-// writeAnswer prints verdict, sentence, bar and action, with any line limit. A command stays on one line to be copied.
+// writeAnswer prints verdict, sentence, bar and action, also if lines are limited. A command stays on one line, so that
+// a copy of it works.
 func (p *printer) writeAnswer(a gpuprof.Answer) {
 	badge := "[" + a.Verdict + "] "
 	for i, l := range wrapText(badge+a.Sentence, p.o.lineWidth()) {
@@ -48,7 +49,7 @@ func (p *printer) writeAnswer(a gpuprof.Answer) {
 	}
 }
 
-// writeBar prints the bar, its total to the right, and the legend below.
+// writeBar prints the bar, its total on the right, and the legend below.
 func (p *printer) writeBar(b *gpuprof.Bar) {
 	text := page.WholeText(b)
 	room := min(barColumns, p.o.lineWidth()-twwidth.Width(text)-2)
@@ -88,8 +89,7 @@ func (p *printer) writeBar(b *gpuprof.Bar) {
 	}
 }
 
-// drawRatio draws a ratio, its interval and the position of 1 on a logarithmic scale, in a line that is room columns
-// wide.
+// drawRatio draws a ratio, its interval and the ratio 1 on a logarithmic scale, on a line of room columns.
 func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	low, high := r.Value, r.Value
 	if r.High > 0 {
@@ -115,5 +115,6 @@ func (p *printer) drawRatio(r *gpuprof.BarRatio, room int) string {
 	return string(line)
 }
 
-// mostReach limits an interval's drawn end, as a multiple of the ratio: it must not squeeze the other marks.
+// mostReach limits the drawn ends of an interval, as a multiple of the ratio: a wide interval must not squeeze the
+// other marks.
 const mostReach = 4

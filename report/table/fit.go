@@ -9,13 +9,14 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// part has a section's heading and its blocks to print.
+// part is a section: its heading and its blocks to print.
 type part struct {
 	heading []string
 	blocks  []*block
 }
 
-// block has the lines to print of a page's block: units that can be dropped singly, between lines that stay with them.
+// block is a page's block to print: units, which can be dropped singly, between lines above and below that stay while a
+// unit does.
 type block struct {
 	above, below []string
 	units        []unit
@@ -80,7 +81,7 @@ func (b *block) countShown() int {
 	return n
 }
 
-// hasMinorUnit reports whether the block still prints a unit that is not marked keep.
+// hasMinorUnit reports whether the block still has a unit that is not marked keep.
 func (b *block) hasMinorUnit() bool {
 	return slices.ContainsFunc(b.units, func(u unit) bool { return !u.gone && !u.keep })
 }
@@ -92,7 +93,8 @@ func (b *block) dropAll() {
 	b.above, b.below = nil, nil
 }
 
-// dropUnit drops the smallest unit that is not marked keep, or else the smallest of all; of equal units the last.
+// dropUnit drops the smallest unit that is not marked keep, or the smallest of all if every unit is. Of equal units it
+// drops the last.
 func (b *block) dropUnit() {
 	for _, keep := range []bool{false, true} {
 		var least *unit
@@ -108,9 +110,9 @@ func (b *block) dropUnit() {
 	}
 }
 
-// fitLines drops units until the parts and the line that counts dropped units fit; room is the number of lines.
-// Blocks below the tables go first; tables keep some rows, and blocks above the first table, which are the answer,
-// their first items.
+// fitLines drops units until the parts, and the line that counts dropped units, fit into room lines. Blocks below the
+// tables lose units first. Tables keep some rows. Blocks above the first table, which are the answer, keep their first
+// items.
 func (p *printer) fitLines(room int) {
 	for {
 		n := 0
@@ -145,7 +147,7 @@ func (p *printer) dropNext() bool {
 			}
 		}
 	}
-	// Keep the beginning of the answer: without it, a count of omitted findings would be meaningless.
+	// Keep the start of the answer: a count of omitted findings means nothing without it.
 	free := slices.DeleteFunc(slices.Clone(answer), func(b *block) bool { return b.first })
 	texts := slices.Concat(answer, rest)
 	long := func(b *block) bool { return b.countShown() > b.least }
@@ -153,7 +155,7 @@ func (p *printer) dropNext() bool {
 		dropFromLongest(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
-// dropSpareLines drops every unit's spare lines; false if there are none.
+// dropSpareLines drops the spare lines of every unit; false if there are none.
 func (p *printer) dropSpareLines() (any bool) {
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
@@ -167,8 +169,7 @@ func (p *printer) dropSpareLines() (any bool) {
 	return any
 }
 
-// dropFromLongest drops a unit of the longest among the blocks for which the function can returns true. It returns
-// false if there are no such blocks.
+// dropFromLongest drops a unit of the longest block for which can is true; it returns false if there is none.
 func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	var longest *block
 	for _, b := range blocks {
@@ -183,8 +184,8 @@ func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	return true
 }
 
-// cutFirst shortens the block whose first unit is the answer, which is never dropped as a whole: it removes the last
-// line of the block's first shown unit that has several lines. It returns false if there is none.
+// cutFirst shortens the block whose first unit is the answer, which cannot be dropped as a whole. It removes the last
+// line of the first shown unit with several lines. It returns false if there is none.
 func cutFirst(blocks []*block) bool {
 	for _, b := range blocks {
 		if !b.first {
@@ -208,7 +209,7 @@ func clearLast(blocks []*block) bool {
 	return true
 }
 
-// describeOmitted counts the dropped units by noun in a sentence; "" if nothing was dropped.
+// describeOmitted returns a sentence with the numbers of dropped units; "" if none was dropped.
 func (p *printer) describeOmitted() string {
 	if p.o.Lines == 0 || p.o.Quiet {
 		return ""

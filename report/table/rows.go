@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// placed is a column with its texts: the title, then a cell per row.
+// placed is a column with its texts: the title, then the cells.
 type placed struct {
 	page.Column
 	texts  []string
@@ -23,7 +23,7 @@ type placed struct {
 	width  int
 }
 
-// buildTable formats a table with the columns that fit, and without a limit of lines a legend of all columns.
+// buildTable formats a table with the columns that fit. Without a limit of lines it adds a legend of all columns.
 func (p *printer) buildTable(b page.Table) *block {
 	columns, rows, left := b.For(page.Terminal)
 	out := &block{noun: b.Noun, table: true, least: leastRows, left: left}
@@ -48,7 +48,7 @@ func (p *printer) buildTable(b page.Table) *block {
 // leastRows is the number of rows that a table keeps while other blocks can lose units.
 const leastRows = 4
 
-// placeColumns returns the columns, with their texts at this width, that have a value, and always the first.
+// placeColumns returns the first column and those with a value, with their texts for this width.
 func (p *printer) placeColumns(columns []page.Column, rows []page.Row) []placed {
 	narrow := p.o.lineWidth() < wideAt
 	var out []placed
@@ -86,7 +86,7 @@ func (l *placed) add(text, color string) {
 	l.width = max(l.width, twwidth.Width(text))
 }
 
-// renderGrid renders columns as n lines, the first with the titles.
+// renderGrid renders columns as n lines, the titles first.
 func (p *printer) renderGrid(columns []placed, n int) []string {
 	var out strings.Builder
 	t := tablewriter.NewTable(&out, tablewriter.WithRenderer(renderer.NewBlueprint(gridRendition())), tablewriter.WithConfig(gridConfig(columns)))
@@ -115,7 +115,7 @@ func (p *printer) renderGrid(columns []placed, n int) []string {
 	return lines
 }
 
-// gridRendition sets two blanks between columns and no rules, which reads well in logs and copies into messages.
+// gridRendition sets two blanks between columns and no rules, so that tables read well in logs and in copies.
 func gridRendition() tw.Rendition {
 	return tw.Rendition{
 		Borders: tw.BorderNone,
@@ -143,7 +143,7 @@ func gridConfig(columns []placed) tablewriter.Config {
 	return tablewriter.Config{Header: cell, Row: cell}
 }
 
-// writeLegend explains the columns with a legend, and names the columns that did not fit.
+// writeLegend explains the columns, and names those that did not fit.
 func (p *printer) writeLegend(all, shown []placed) {
 	need, there := -2, map[string]bool{}
 	for _, c := range shown {
@@ -164,8 +164,8 @@ func (p *printer) writeLegend(all, shown []placed) {
 	}
 }
 
-// fitColumns drops the least important columns until the others fit at their least widths, and narrows these until
-// they are at most room columns of text wide. If none may be dropped, it cuts the widest ones.
+// fitColumns makes columns fit into room columns of text. It drops the least important ones until the remaining ones
+// fit at their least widths, and then narrows these. If none may be dropped, it cuts the widest.
 func fitColumns(all []placed, room int) []placed {
 	out := slices.Clone(all)
 	for {
@@ -186,10 +186,10 @@ func fitColumns(all []placed, room int) []placed {
 	}
 }
 
-// cutTo is the least width to which a column is cut as the last resort, in columns of text.
+// cutTo is the least width to which a column is cut as a last resort, in columns of text.
 const cutTo = 8
 
-// leastWidth returns the width below which another column is dropped first, in columns of text.
+// leastWidth returns the width, in columns of text, below which another column is dropped first.
 func (l placed) leastWidth() int {
 	if l.Least > 0 {
 		return min(l.width, l.Least)
@@ -197,7 +197,7 @@ func (l placed) leastWidth() int {
 	return l.width
 }
 
-// narrowColumns narrows the widest columns until all fit, none below its least width.
+// narrowColumns narrows the widest columns until all fit. least gives the least width of a column.
 func narrowColumns(columns []placed, room int, least func(placed) int) {
 	for {
 		excess, widest := -2-room, -1

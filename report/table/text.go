@@ -18,18 +18,10 @@ const (
 )
 
 func colorOf(t page.Tone) string {
-	switch t {
-	case page.Good:
-		return green
-	case page.Unsure:
-		return yellow
-	case page.Bad:
-		return red
-	}
-	return plain
+	return map[page.Tone]string{page.Good: green, page.Unsure: yellow, page.Bad: red}[t]
 }
 
-// printer collects the lines, which Write writes at once, so that an error leaves no partial output.
+// printer collects the lines. Write writes them at once, so that an error leaves no partial output.
 type printer struct {
 	o     Options
 	out   []string
@@ -73,8 +65,8 @@ func padRight(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-twwidth.Width(s), 0))
 }
 
-// wrapText breaks text at blanks into lines that are at most room columns wide, never between a number and its unit.
-// It cuts longer words, so that a hostile label cannot widen the report.
+// wrapText breaks text at blanks, but not between a number and its unit, into lines of at most room columns. It cuts
+// longer words, so that a hostile label cannot widen the report.
 func wrapText(text string, room int) []string {
 	var out []string
 	cur := ""
@@ -102,7 +94,7 @@ func wrapText(text string, room int) []string {
 	return out
 }
 
-// splitWords splits a text into words, keeping a number and its unit together.
+// splitWords splits a text into words; a number and its unit are one word.
 func splitWords(text string) []string {
 	var out []string
 	for _, w := range strings.Fields(text) {
@@ -126,7 +118,7 @@ func isUnit(s string) bool {
 	return strings.HasSuffix(s, "/s")
 }
 
-// cutAt returns the longest beginning of s that is at most room columns wide, but at least one rune.
+// cutAt returns the longest start of s, of at least one rune, that is at most room columns wide.
 func cutAt(s string, room int) string {
 	end := 0
 	for i, c := range s {

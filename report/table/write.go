@@ -19,7 +19,7 @@ type Options struct {
 	Color bool // ANSI colour for things with a tone
 	ASCII bool // ASCII bars, for a terminal whose locale is not UTF-8
 	// Lines limits the printed lines; 0 prints everything. Verbose parts are dropped first, then rows, items and
-	// sentences of the longest blocks. The last line counts them.
+	// sentences of the longest blocks. The last line counts what was dropped.
 	Lines int
 	Quiet bool // no warnings, and no count of omitted parts
 }
@@ -31,10 +31,10 @@ func (o Options) lineWidth() int {
 	return max(o.Width, 40)
 }
 
-// wideAt is the width from which intervals are printed with both ends.
+// wideAt is the least width, in columns, at which intervals are printed with both ends.
 const wideAt = 110
 
-// mostHead limits the head with its picture, in quarters of the lines.
+// mostHead limits the page's head with its picture, in quarters of the lines.
 const mostHead = 3
 
 // Write prints a page.
@@ -62,8 +62,8 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, the texts that
-// do not fit the title's line are left out, and then the picture. The returned block counts these texts.
+// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, it omits first
+// the texts beside and below the title's line, and then the picture. The returned block counts these texts.
 func (p *printer) writeHead(pg *page.Page) *block {
 	a, left := pg.Opening(), &block{noun: "fact"}
 	title, meta := pg.Head()
@@ -90,7 +90,7 @@ func (p *printer) writeHead(pg *page.Page) *block {
 	return left
 }
 
-// joinTexts groups texts into lines of a width, on which they are joined by commas. A longer text is a line of its own.
+// joinTexts groups texts into lines of at most width columns, joined by commas. A wider text is a line of its own.
 func joinTexts(texts []string, width int) (lines [][]string) {
 	used := 0
 	for _, text := range texts {
@@ -163,7 +163,7 @@ func (p *printer) buildBlock(b page.Block, verbose bool) *block {
 	return out
 }
 
-// buildText formats a paragraph, which loses its last sentences first.
+// buildText formats a paragraph. Its last sentences are dropped first.
 func (p *printer) buildText(b page.Text) *block {
 	out := &block{noun: "sentence", least: 1}
 	for _, s := range splitSentences(b.S) {
@@ -220,7 +220,7 @@ func hintOf(lines []page.Line) string {
 	return lines[at].Value
 }
 
-// writeItem prints an item; spare includes the lines that are dropped first.
+// writeItem prints an item. spare includes the lines that are dropped first.
 func (p *printer) writeItem(l page.List, it page.Item, number int, spare bool) {
 	head := ""
 	switch {

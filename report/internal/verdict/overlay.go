@@ -17,7 +17,8 @@ type Overlay struct {
 	Old, New OverlaySide
 }
 
-// OverlaySide has one side's samples, counted in bins between Lo and Hi, and each process's median and sample count.
+// OverlaySide has one side's samples, counted in bins between Lo and Hi, and the median and sample count of each
+// process.
 type OverlaySide struct {
 	Bins    []int
 	Medians []float64
@@ -26,7 +27,7 @@ type OverlaySide struct {
 
 const overlayBins = 72
 
-// Overlays returns the metrics with stored samples, in their order.
+// Overlays returns an overlay of each metric with stored samples.
 func Overlays(c *compare.Comparison) []Overlay {
 	var out []Overlay
 	for i := range c.Metrics {

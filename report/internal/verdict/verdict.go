@@ -1,5 +1,5 @@
-// Package verdict has what all reports of a comparison share: the wording of verdicts, figures and causes, and the
-// order of metrics. The renderers decide the layout.
+// Package verdict has what all reports of a comparison share: the words for verdicts, figures and causes, and the order
+// of metrics. The renderers decide the layout.
 package verdict
 
 import (
@@ -27,8 +27,9 @@ type Row struct {
 	Of             *compare.MetricResult
 }
 
-// Rows lists the metrics by verdict: regressions, inconclusive ones, improvements, stages of one side only, then the
-// others. Within a verdict larger changes come first; unchanged metrics keep their order.
+// Rows lists the metrics by verdict: regressions, inconclusive ones, improvements, stages of one side only, then all
+// further ones. Regressions and improvements are sorted by the change, the largest first; other metrics keep their
+// order.
 func Rows(c *compare.Comparison) []Row {
 	out := make([]Row, len(c.Metrics))
 	for i := range c.Metrics {
@@ -67,7 +68,7 @@ func verdictRank(v compare.Verdict) int {
 	return 5
 }
 
-// worseRatio returns the slowdown for sorting. A change from zero, without a ratio, is the largest.
+// worseRatio returns the slowdown, for sorting. A change from zero has no ratio and counts as the largest.
 func worseRatio(m *compare.MetricResult) float64 {
 	v := m.Worse()
 	if math.IsNaN(v) {
@@ -105,7 +106,7 @@ func RowOf(m *compare.MetricResult) Row {
 	return r
 }
 
-// farthest is the ratio beyond which an interval's end is not a useful bound.
+// farthest is the ratio beyond which an interval's end is no useful bound.
 const farthest = 1e6
 
 // formatBound formats one end of a ratio's interval.
@@ -127,7 +128,8 @@ func Figure(v float64, unit string, exact bool) string {
 	return compare.FormatMetric(v, view.Cut(unit, 24), exact)
 }
 
-// Narrow returns old and new for narrow columns: only the new one has its unit, shortened for rates: "45.8 k/s".
+// Narrow returns the old and the new value for narrow columns. A common unit is only in the new one, and rates have a
+// short unit: "45.8 k/s".
 func (r Row) Narrow() (old, now string) {
 	old, now = r.Old, r.New
 	if unit := r.Of.Unit; strings.HasSuffix(unit, "/s") && len(unit) > len("GB/s") && !r.Of.Exact {
@@ -186,10 +188,10 @@ func Count(c *compare.Comparison) Tally {
 	return t
 }
 
-// Word is a verdict in capitals, so that it can be searched in logs.
+// Word returns a verdict in capitals, for searches in logs.
 func Word(v compare.Verdict) string { return strings.ToUpper(string(v)) }
 
-// Headline is the verdict, with counts.
+// Headline returns the verdict with the counts.
 func Headline(c *compare.Comparison) string {
 	if counts := Counts(c); counts != "" {
 		return Word(c.Verdict) + ": " + counts
@@ -242,7 +244,7 @@ func Subject(c *compare.Comparison) string {
 	return sides
 }
 
-// How describes the method: threshold, sides, stages, session spread.
+// How describes the method: threshold, sides, stages, spread between sessions.
 func How(c *compare.Comparison) string {
 	parts := []string{"threshold " + view.Percent(c.Threshold)}
 	switch c.Sides {
@@ -265,7 +267,7 @@ func How(c *compare.Comparison) string {
 	return strings.Join(parts, "; ")
 }
 
-// Sentence words the row for texts without a table.
+// Sentence states the row in words, for texts without a table.
 func (r Row) Sentence() string {
 	s := r.Name + " " + string(r.Verdict) + ": " + r.Old + " to " + r.New
 	if r.Ratio != view.None {
@@ -297,10 +299,10 @@ func BudgetText(b *compare.BudgetResult) string {
 	return s
 }
 
-// AttributionNote explains how CauseText's shares are estimated.
+// AttributionNote explains the estimate of the shares in CauseText.
 const AttributionNote = "Shares are of means over the middle half of the samples, which add up."
 
-// CauseText describes which share of the step's change a stage made.
+// CauseText states a stage's share of the step's change.
 func CauseText(cause compare.Cause) string {
 	s := view.Cut(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
 	if v := float64(cause.Change); gpuprof.IsFinite(v) && v != 0 {
@@ -327,14 +329,9 @@ func signedPercent(v float64) string {
 }
 
 // Known returns a recorded value; "unknown" for an empty one.
-func Known(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return view.Cut(s, 120)
-}
+func Known(s string) string { return cmp.Or(view.Cut(s, 120), "unknown") }
 
-// DifferenceText words a difference between the sides, and whether it must agree.
+// DifferenceText states a difference between the sides, and whether it must agree.
 func DifferenceText(d compare.Difference) string {
 	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Cost formats a figure in a goal's unit: seconds, joules, bytes, or per work ("s per probe": "12.3 us per probe").
+// Cost formats a figure in a goal's unit: seconds, joules, bytes, or these per unit of work ("12.3 us per probe").
 func Cost(v float64, unit string) string {
 	base, work, per := strings.Cut(unit, " per ")
 	if per {

@@ -19,7 +19,7 @@ type Lane struct {
 	Spans []Span
 }
 
-// Span is a part of a lane, in seconds from the step's begin.
+// Span is a part of a lane. From and To are seconds from the step's start.
 type Span struct {
 	Name, Stage string
 	From, To    float64
@@ -27,9 +27,9 @@ type Span struct {
 	Count       int  // number of joined spans, if more than one
 }
 
-// Timeline returns the example step: its lanes, host first and kernels below their stream, and the ends of its
-// window, from and to. Spans before the step (launches ahead of the device) are dropped or cut, except copies that
-// extend into it; neighbouring steps are cut. Of more than limit spans the longest stay; left counts the others.
+// Timeline returns the lanes of the example step, host first and kernels below their stream, and the time that they
+// show, from and to. Spans before the step, which are launches ahead of the device, are dropped or cut, but copies that
+// extend into the step are kept. At most limit spans are kept, the longest ones; left counts the dropped ones.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
@@ -79,7 +79,8 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 	return lanes, from, to, left
 }
 
-// joinShort joins neighbouring spans of one stage that are too short to see, such as reads of single items.
+// joinShort joins neighbouring spans of one stage that are too short to see, such as reads of single items. tiny is the
+// length from which a span is visible, s.
 func joinShort(spans []Span, tiny float64) []Span {
 	var out []Span
 	for _, s := range spans {
@@ -104,7 +105,7 @@ func (s Span) Label() string {
 	return s.Name
 }
 
-// laneKey orders lanes: host, main stream, then the others by name.
+// laneKey orders lanes: host, main stream, then by name.
 func laneKey(name string) string {
 	switch {
 	case strings.HasPrefix(name, "host"):
@@ -115,7 +116,7 @@ func laneKey(name string) string {
 	return "2" + name
 }
 
-// Roof is a run's roofline: the ceilings, and a point per counted stage.
+// Roof is a run's roofline: the ceilings, and a point per stage with counted work.
 type Roof struct {
 	BytesPerS, FlopsPerS float64    // peak rates of a copy and of float32 products; 0 if unknown
 	Also                 []RoofLine // ceilings of another precision in which the run computes
@@ -128,7 +129,7 @@ type RoofLine struct {
 	FlopsPerS float64
 }
 
-// RoofPoint is a stage: flops per byte, and flops per second.
+// RoofPoint is a stage: its flops per byte, and its flops per second.
 type RoofPoint struct {
 	Name      string
 	Intensity float64
@@ -174,7 +175,7 @@ func (r Roof) Peaks() string {
 	return out
 }
 
-// Range returns the plotted range that contains roofline and points, in decades.
+// Range returns the range to plot, which contains the roofline and the points.
 func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	ridge := r.FlopsPerS / max(r.BytesPerS, 1)
 	if r.FlopsPerS == 0 {
@@ -200,13 +201,14 @@ func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	return x0, x1, slices.Min(ys), slices.Max(ys)
 }
 
-// Curve is a scaling curve over one swept setting, the others fixed.
+// Curve is a scaling curve over one setting; the other settings are fixed.
 type Curve struct {
 	Label  string
 	Points []CurvePoint
 }
 
-// CurvePoint is one run of a sweep. X is the setting's value if all values are numbers, else its index.
+// CurvePoint is one run of a sweep. X is the setting's value if all of its values are numbers, or else the value's
+// index.
 type CurvePoint struct {
 	X      float64
 	Value  string
@@ -215,8 +217,8 @@ type CurvePoint struct {
 	Number bool
 }
 
-// Scaling splits a sweep into curves over one setting: the numeric setting with the most values or, if no setting is
-// numeric, the one with the most values. ok is false if nothing was swept or measured.
+// Scaling splits a sweep into curves over one setting: the numeric setting with most values, or without a numeric one
+// the setting with most values. ok is false if nothing was swept or measured.
 func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
 	names := sweep.Vary(runs)
 	if len(names) == 0 {

@@ -26,7 +26,7 @@ func Seconds(v float64) string { return formatFigure(v, "s", gpuprof.Digits) }
 // Median formats the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
 
-// Cell is Median for a table, with None for 0: a stage that does not happen must not look like a timed one.
+// Cell is Median for a table, with None for 0: a stage that did not run must not look timed.
 func Cell(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None
@@ -45,7 +45,7 @@ func RateText(s *gpuprof.Series, unit string) string {
 // SI prints a quantity with a decimal prefix, or None.
 func SI(v float64, unit string) string { return formatFigure(v, unit, gpuprof.Digits) }
 
-// mostPercent is the largest share printed in full: with 16 cores, 1,600 % is an ordinary load.
+// mostPercent is the largest share printed in full. With 16 cores, 1,600 % is an ordinary load.
 const mostPercent = 9999.99
 
 // Percent formats a share with one decimal: "63.1 %". A positive share that would round to 0 is "<0.1 %".
@@ -69,8 +69,7 @@ func ShareCell(s Stage) string {
 	return Percent(s.Share)
 }
 
-// HalfWidth formats the larger half of a series' interval, divided by its median: "0.38 %". More digits would be
-// noise.
+// HalfWidth formats the larger half of a series' interval, divided by its median, with two digits: "0.38 %".
 func HalfWidth(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None

@@ -14,12 +14,12 @@ type Spread struct {
 	Name   string // "step", or the stage
 	Source string // time used: device, host or exposed
 	Series *gpuprof.Series
-	// Process has each process's samples as x/median - 1, in the order taken, thinned to the requested limit.
+	// Process has the samples of each process as x/median - 1, in time order, thinned to the requested limit.
 	Process     [][]float64
 	Kept, Total int
 	P05, P95    float64 // of all samples, relative
-	// Lo and Hi are a range with most samples and every process's median. Each row has its own, because a stage of almost
-	// no time can vary by a multiple of its median.
+	// Lo and Hi are a range with most samples and every process's median. Rows have different ranges, because a stage
+	// of almost no time can vary by a multiple of its median.
 	Lo, Hi  float64
 	Bins    [][]int // per process: samples between Lo and Hi, others in the end bins
 	Beyond  int     // samples outside Lo and Hi
@@ -71,7 +71,8 @@ func (sp *Spread) countSamples() {
 	}
 }
 
-// Histogram counts values between lo and hi in bins of equal width. With edges, values beyond count in the end bins.
+// Histogram counts values between lo and hi in bins of equal width. If edges is set, values outside count in the end
+// bins.
 func Histogram(vs []float64, lo, hi float64, bins int, edges bool) []int {
 	out := make([]int, bins)
 	for _, v := range vs {
@@ -104,7 +105,7 @@ func newSpread(name, source string, s *gpuprof.Series, limit int) (Spread, bool)
 	return sp, true
 }
 
-// Thin keeps at most limit values, at least one, evenly spaced, and always the extremes, which readers look for.
+// Thin returns at most limit values, at least one, evenly spaced. It keeps the extremes, for which readers look.
 func Thin(xs []float64, limit int) []float64 {
 	if len(xs) <= max(limit, 1) {
 		return xs
@@ -134,8 +135,8 @@ func Thin(xs []float64, limit int) []float64 {
 	return out
 }
 
-// Tones numbers a run's stages in the order of the step, so that a stage has one colour on all pages of its workload.
-// Stages beyond MaxTones share one.
+// Tones numbers a run's stages in the order of the step, so that a stage has the same colour on all pages of its
+// workload. The gap and stages beyond MaxTones share a colour.
 func Tones(r *gpuprof.Run) map[string]int {
 	out := map[string]int{}
 	next := 0
@@ -149,7 +150,8 @@ func Tones(r *gpuprof.Run) map[string]int {
 	return out
 }
 
-// ClassTones numbers the classes of device operations, the same for every trace. Other classes have MaxTones.
+// ClassTones numbers the classes of device operations, equally for every trace. Classes without a colour of their own
+// have MaxTones.
 func ClassTones() map[model.Class]int {
 	out := map[model.Class]int{}
 	for _, c := range model.Classes() {
@@ -159,7 +161,7 @@ func ClassTones() map[model.Class]int {
 		model.Attention, model.TensorProduct, model.Scatter, model.RNN, model.Norm, model.Optimizer} {
 		out[c] = i
 	}
-	// Classes of LLM serving share colours with classes that serving programs do not use.
+	// Classes of LLM serving share the colours of classes that serving programs do not use.
 	for c, like := range map[model.Class]model.Class{model.AttentionPrefill: model.Attention, model.AttentionDecode: model.Attention,
 		model.MoEGEMM: model.TensorProduct, model.MoERouting: model.Scatter, model.MoEAllToAll: model.Communication, model.KVCache: model.RNN,
 		model.Rotary: model.Optimizer, model.Quantize: model.Conv, model.Sampling: model.Reduction} {
@@ -168,10 +170,10 @@ func ClassTones() map[model.Class]int {
 	return out
 }
 
-// MaxTones limits the stages or classes with a colour of their own.
+// MaxTones is the number of colours for stages or classes.
 const MaxTones = 12
 
-// Scale returns the unit for values up to max seconds: its divisor and name.
+// Scale returns the divisor and name of the unit for values up to max seconds.
 func Scale(max float64) (float64, string) {
 	switch {
 	case !gpuprof.IsFinite(max) || max <= 0 || max >= 1:
@@ -184,7 +186,8 @@ func Scale(max float64) (float64, string) {
 	return 1e-9, "ns"
 }
 
-// Spaced reports whether values need a logarithmic axis: all are positive, over more than a factor of five.
+// Spaced reports whether values need a logarithmic axis: all are positive, and the largest is over five times the
+// smallest.
 func Spaced(xs []float64) bool {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, x := range xs {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Watched has a run's telemetry in printable units. Tracks are sorted by how well they explain a step's time. Times
-// are seconds since the run began.
+// Watched has a run's telemetry in printable units. Tracks that best explain a step's time come first. Times are
+// seconds since the run began.
 type Watched struct {
 	Tracks       []WatchedTrack
 	From, To     float64 // time covered by the readings
@@ -22,7 +22,7 @@ type Watched struct {
 	Codes        []string // reasons of flagged samples, each once
 }
 
-// WatchedTrack is a quantity in the unit that its title names. NaN is a gap.
+// WatchedTrack is a quantity in the unit that its title names. The value NaN is a gap.
 type WatchedTrack struct {
 	Title        string
 	TimeS, Value []float64
@@ -42,7 +42,7 @@ const (
 	maxBands    = 400
 )
 
-// known is a quantity of the telemetry that has a title and a unit of its own.
+// known is a quantity with a title and a unit of its own.
 type known struct {
 	name, title string
 	scale       float64 // factor to the unit of the title
@@ -76,7 +76,7 @@ func knownTracks() []known {
 	}
 }
 
-// Telemetry collects the quantities sampled during a run, without those that are always 0.
+// Telemetry collects the quantities sampled during a run, except those that are always 0.
 func Telemetry(r *gpuprof.Run) Watched {
 	w := Watched{From: math.Inf(1), To: math.Inf(-1)}
 	for _, k := range tracksOf(r) {
@@ -115,7 +115,7 @@ func tracksOf(r *gpuprof.Run) []known {
 	return out
 }
 
-// scaleTrack converts the readings and thins them without losing a peak.
+// scaleTrack converts the readings, and thins them so that no peak is lost.
 func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	out := WatchedTrack{Title: k.title, Least: math.Inf(1), Most: math.Inf(-1)}
 	for i := range min(len(t.TimeS), len(t.Value)) {
@@ -144,8 +144,8 @@ func (k known) scaleTrack(t gpuprof.Track) WatchedTrack {
 	return out
 }
 
-// thinPeaks divides v into parts and returns of each part the indices of the least value, the largest and the first
-// gap (NaN), in all about most indices.
+// thinPeaks returns about most indices of v. It divides v into parts, and takes of each the least value, the largest
+// and the first gap (NaN).
 func thinPeaks(v []float64, most int) []int {
 	var out []int
 	if len(v) <= most {
@@ -180,8 +180,8 @@ func thinPeaks(v []float64, most int) []int {
 	return out
 }
 
-// findBlocks collects the time spans of sample blocks, and the flagged samples. A block's last sample ends where the
-// next block begins, if that is near.
+// findBlocks collects the flagged samples and the times of the blocks of samples. If the next block follows soon, its
+// start is the end of the block's last sample.
 func (w *Watched) findBlocks(r *gpuprof.Run) {
 	codes := map[string]bool{}
 	for i := 0; i < len(r.Order); {
@@ -211,7 +211,7 @@ func (w *Watched) findBlocks(r *gpuprof.Run) {
 	w.Codes = slices.Sorted(maps.Keys(codes))
 }
 
-// throttledSpans returns the times between readings in which a throttling counter increased.
+// throttledSpans returns the times between two readings in which a throttling counter increased.
 func throttledSpans(r *gpuprof.Run) [][2]float64 {
 	var out [][2]float64
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {

@@ -1,4 +1,4 @@
-// Package view has the figures (shares, rates, bounds) and the wording that all reports of a run share.
+// Package view has the derived figures (shares, rates, bounds) and the words that all reports of a run share.
 package view
 
 import (
@@ -15,7 +15,7 @@ const None = "-"
 // Cut is gpuprof.Cut.
 func Cut(s string, limit int) string { return gpuprof.Cut(s, limit) }
 
-// CutPlace is Cut for a code place: it cuts the front of the path and keeps file and line.
+// CutPlace is Cut for a code place. It cuts the front of the path and keeps the file and line.
 func CutPlace(s string, limit int) string {
 	n := utf8.RuneCountInString(s)
 	if limit <= 0 || n <= limit || !strings.ContainsAny(s, `/\`) {
@@ -31,7 +31,7 @@ func CutPlace(s string, limit int) string {
 	return "…" + s
 }
 
-// LeftToRight adds a mark after right-to-left text, so that a terminal leaves the following figures in their columns.
+// LeftToRight adds a mark to right-to-left text, so that a terminal keeps the figures after it in their columns.
 func LeftToRight(s string) string {
 	if strings.ContainsFunc(s, rightToLeft) {
 		return s + "\u200e"
@@ -43,7 +43,7 @@ func rightToLeft(c rune) bool {
 	return unicode.In(c, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko, unicode.Samaritan, unicode.Mandaic, unicode.Adlam)
 }
 
-// Usable returns s if it has a finite median, else nil.
+// Usable returns s if it has a finite median, and nil otherwise.
 func Usable(s *gpuprof.Series) *gpuprof.Series {
 	if !s.Usable() {
 		return nil
@@ -51,7 +51,7 @@ func Usable(s *gpuprof.Series) *gpuprof.Series {
 	return s
 }
 
-// Samples returns the finite samples, a list per process, without empty lists.
+// Samples returns the finite samples, one list per process that has any.
 func Samples(s *gpuprof.Series) [][]float64 {
 	if s == nil {
 		return nil
@@ -71,7 +71,7 @@ func Samples(s *gpuprof.Series) [][]float64 {
 	return out
 }
 
-// Interval formats two ends, with the unit once if they share it: "12.3 to 12.4 ms".
+// Interval formats the two ends of an interval. A unit that they share is printed once: "12.3 to 12.4 ms".
 func Interval(ci [2]float64, format func(float64) string) string {
 	if !gpuprof.IsFinite(ci[0]) || !gpuprof.IsFinite(ci[1]) {
 		return None
@@ -110,10 +110,11 @@ func Processes(s *gpuprof.Series) int {
 	return n
 }
 
-// fewest is the least number of one process's samples for a 95 % interval; with fewer a series has their range.
+// fewest is the least number of samples of one process for a 95 % interval. A series with fewer has their range.
 const fewest = 6
 
-// IntervalName names a series' interval: 95 %, or the range of one process's samples, which bound no other process.
+// IntervalName names a series' interval: "95 %", or "range" of one process's few samples, which does not bound other
+// processes.
 func IntervalName(s *gpuprof.Series) string {
 	if Processes(s) == 1 && s.N() < fewest {
 		return "range"
@@ -132,7 +133,7 @@ func IntervalScope(s *gpuprof.Series) string {
 	return "within one process"
 }
 
-// MetricLabels formats the labels of a sample for Prometheus and OpenMetrics; empty labels are left out.
+// MetricLabels formats the labels of a sample for Prometheus and OpenMetrics. It omits empty labels.
 func MetricLabels(labels [][2]string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	var parts []string

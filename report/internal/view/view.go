@@ -15,10 +15,9 @@ import (
 type Stage struct {
 	Name, Role            string          // Role of StageResult
 	Device, Host, Exposed *gpuprof.Series // nil if it does not apply
-	// Share is the stage's share of the exposed time of all samples: medians would lose a rare stage.
+	// Share is the stage's part of the exposed time of all samples. A part of the medians would be 0 for a rare stage.
 	Share float64
-	// BytesPerS and FlopsPerS are the counted bytes and flops, divided by the median device time; 0 if nothing is
-	// counted.
+	// BytesPerS and FlopsPerS are the counted bytes and flops, divided by the median device time; 0 without counts.
 	BytesPerS, FlopsPerS float64
 	Intensity            float64 // flops per byte; 0 if unknown
 	BoundS               float64 // roofline bound, s; 0 if there is none
@@ -27,7 +26,7 @@ type Stage struct {
 	Counters             map[string]float64
 }
 
-// Order of the rows: the step's work, the host's launches, its waits, then time outside of all stages.
+// Order of the rows: the step's work, the host's launches, its waits, then the time outside of all stages.
 const (
 	rankWork = iota
 	rankLaunch
@@ -52,7 +51,7 @@ func (s Stage) Waits() bool {
 	return s.Role == gpuprof.RoleSync.String() || s.Role == gpuprof.RoleSlot.String()
 }
 
-// Stages returns the step's stages in order, with launch, waits and gap last, and without kernels.
+// Stages returns the step's stages without their kernels, in order, with launch, waits and gap last.
 func Stages(r *gpuprof.Run) []Stage {
 	var out []Stage
 	shares := map[string]float64{}
@@ -94,7 +93,7 @@ func deriveRates(v *Stage, bound gpuprof.Bound) {
 	v.OfBound = v.BoundS / v.Device.Median
 }
 
-// Kernels returns a stage's kernels, from the marked kernel pass.
+// Kernels returns a stage's kernels, from the pass that marks kernels.
 func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	var out []gpuprof.StageResult
 	for _, s := range r.Stages {
@@ -105,7 +104,7 @@ func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	return out
 }
 
-// HasTimes reports whether the run's times can be shown; an invalid run's cannot.
+// HasTimes reports whether the run has times to show; those of an invalid run are not shown.
 func HasTimes(r *gpuprof.Run) bool {
 	if r.Status == gpuprof.Invalid {
 		return false
@@ -196,7 +195,7 @@ func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
 }
 
-// ErrNoRun returns the error of a renderer without a run.
+// ErrNoRun returns the error of a renderer that has no run to show.
 func ErrNoRun(what string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show", what).WithFix("give a file written by gpuprof run")
 }

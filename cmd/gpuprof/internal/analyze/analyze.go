@@ -1,5 +1,6 @@
-// Package analyze is gpuprof analyze: it reports where the time or memory of a recorded program went. Input: traces or
-// memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports cli and input, no other verb.
+// Package analyze implements gpuprof analyze, which reports where the time or memory of a recorded program went. Input:
+// traces or memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports cli and input, no
+// other verb.
 package analyze
 
 import (
@@ -66,7 +67,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	if c.Compare { // a comparison has no stacks and no common timeline
 		analysis = analysis.Called("a comparison").Without("pprof", "perfetto", "speedscope", "folded")
 	}
-	if err := c.memoryOnly(); err != nil {
+	if err := c.refuseMemoryFlags(); err != nil {
 		return err
 	}
 	outs, err := savedPart(analysis, c.asksForPart()).Outputs(c.Output, c.Force)
@@ -85,13 +86,13 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.asksForPart()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
-// showsTraces reports whether this output of a comparison also shows the traces themselves.
+// showsTraces reports whether an output of a comparison also shows the traces themselves.
 func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// runStudy analyses traces. With keep they stay in memory for a comparison. first is the first file, if it is open
-// already.
+// runStudy analyses traces. first is the opened first file, or nil. keep keeps the old side's trace of a comparison in
+// memory, for outputs that show it.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	peaks, err := input.ReadPeaks(c.Peaks)
 	if err != nil {

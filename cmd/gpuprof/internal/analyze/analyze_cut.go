@@ -44,7 +44,7 @@ func (c *Cmd) checkCut() error {
 	return err
 }
 
-// requestedPart returns a function that chooses the part of an index that --steps or --window asks for.
+// requestedPart parses --steps or --window, and returns the function that chooses this part of an index.
 func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error) {
 	if c.Steps != "" {
 		r, err := analyze.ParseSteps(c.Steps)
@@ -54,7 +54,7 @@ func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error
 	return func(x *analyze.Index) (*model.Cut, error) { return x.WindowPart(r) }, err
 }
 
-// cutStudy writes the part of a trace that --steps or --window asks for to a temporary file, and analyses that file.
+// cutStudy writes the part that --steps or --window asks for to a temporary file, and analyses that file.
 func (c *Cmd) cutStudy(a *cli.App, o input.AnalyzeOptions) (*cli.Study, error) {
 	files, err := input.TraceFiles(c.Traces)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Cmd) cutStudy(a *cli.App, o input.AnalyzeOptions) (*cli.Study, error) {
 	return s, nil
 }
 
-// cutPart reads a trace, finds the requested part in it, and writes the part to a new file.
+// cutPart reads a trace, and writes the requested part of it to a new file.
 func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	asked, err := c.requestedPart()
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	return errors.Join(cutAgain(ctx, path, t, part, out), out.Close())
 }
 
-// cutAgain reads the trace again to write the part: once, or twice for a trace of the CUDA recorder.
+// cutAgain reads the trace again and writes the part. A trace of the CUDA recorder is read twice.
 func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut, out io.Writer) error {
 	in, err := openTrace(ctx, path)
 	if err != nil {
@@ -144,7 +144,7 @@ func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut,
 	return err
 }
 
-// partsFormat refuses to write a part of a trace into an output whose name belongs to another trace format.
+// partsFormat refuses to write a part of a trace into an output with the extension of another trace format.
 func (c *Cmd) partsFormat(f model.Format) error {
 	for _, path := range c.Output {
 		have, err := runfile.FormatOf(path)
@@ -167,8 +167,8 @@ func openTrace(ctx context.Context, path string) (*input.File, error) {
 	return in, nil
 }
 
-// savedPart returns k, the formats in which a study is written. If a part was cut out of the trace, an output with
-// extension .json gets this part.
+// savedPart returns k, the formats of a study. If a part was cut out of the trace, an output of trace format, such as
+// .json, gets this part.
 func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k

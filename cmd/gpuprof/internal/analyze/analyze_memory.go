@@ -11,8 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// openFirst opens the first file to distinguish a memory snapshot from a trace. It returns nil for a folder, for a
-// file whose error its reader will give, and for a pipe from which a part is to be cut: a pipe can be read only once.
+// openFirst opens the first file, to distinguish a memory snapshot from a trace. It returns nil for a folder, and for a
+// file that cannot be opened, about which its reader reports later. It also returns nil for a pipe from which a part is
+// to be cut, since a pipe can be read only once.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = addSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
@@ -27,8 +28,8 @@ func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	return in, nil
 }
 
-// memoryOnly refuses flags for memory snapshots if the input is a trace.
-func (c *Cmd) memoryOnly() error {
+// refuseMemoryFlags refuses flags of memory snapshots if the input is a trace.
+func (c *Cmd) refuseMemoryFlags() error {
 	switch {
 	case c.At != "":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: %s is no memory snapshot, and only those have moments", c.At, c.Traces[0]).WithFix("give --steps or --window for a part of a trace")
@@ -38,7 +39,8 @@ func (c *Cmd) memoryOnly() error {
 	return nil
 }
 
-// addSnapshots replaces folders of gpuprof run --memory by their snapshots; for a comparison each must have one.
+// addSnapshots replaces folders of gpuprof run --memory by their snapshots. For a comparison it does not replace a
+// folder of several snapshots.
 func addSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
@@ -55,7 +57,7 @@ func addSnapshots(paths []string, compared bool) ([]string, error) {
 	return out, nil
 }
 
-// runMemory analyses memory snapshots; the first is open.
+// runMemory analyses memory snapshots; first is the opened first one.
 func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	formats := a.Documents.Memory
 	if c.asksForPart() {

@@ -1,7 +1,7 @@
-// Package bisect is gpuprof bisect: it finds the commit that made a program slower. It makes checkouts, builds and
-// measures for internal/bisect, and keeps the search's state in a file. GOOD is the older end of the range of
-// commits, BAD the newer one. A quartet is four processes, old, new, new, old, that compare two commits. The package
-// imports cli and judge, no other verb.
+// Package bisect implements gpuprof bisect, which finds the commit that made a program slower. It makes checkouts,
+// builds and measurements for the search of internal/bisect, and stores the search's state in a file. GOOD is the older
+// end of the range of commits, BAD the newer one. A quartet is four processes, in the order old, new, new, old, that
+// compare two commits. The package imports cli and judge, no other verb.
 package bisect
 
 import (
@@ -44,7 +44,7 @@ type Cmd struct {
 	buildFlags `embed:""`
 }
 
-// buildFlags describe the build and measurement of a commit. --resume takes them from the state.
+// buildFlags describe the build and measurement of a commit. --resume reads them from the state.
 type buildFlags struct {
 	Build          string   `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result         string   `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
@@ -112,7 +112,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(err, c.report(a, &state.Search, outs))
 }
 
-// report prints and writes a search. Its error carries the exit code.
+// report prints and writes a search. Its error has the exit code.
 func (c *Cmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
 	k := a.Documents.Bisect
 	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
@@ -155,7 +155,7 @@ func (c *Cmd) checkArgs(rest []string) error {
 	return c.checkShares()
 }
 
-// checkUnusedFlags refuses flags that the measurement would ignore.
+// checkUnusedFlags refuses flags that would have no effect.
 func (c *Cmd) checkUnusedFlags(command, kept bool) error {
 	refuse := func(flag, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof bisect: %s %s", flag, why).WithFix("leave it out")
@@ -207,7 +207,7 @@ func shareOr(s *cli.Share, otherwise float64) float64 {
 	return float64(*s)
 }
 
-// assumeScatter returns the spread between builds of equal code, and its source.
+// assumeScatter returns the relative spread between builds of equal code, and its origin.
 func (c *Cmd) assumeScatter() (value float64, from string) {
 	if c.Scatter != nil {
 		return float64(*c.Scatter), "given"

@@ -19,7 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// artifacts caches build outputs by the commit's tree, the build command, the artifact's name and the toolchain.
+// artifacts caches build outputs. The key of an entry is the commit's tree, the build command, the artifact's name and
+// the toolchain.
 type artifacts struct {
 	run       judge.Children
 	how       buildFlags
@@ -59,7 +60,7 @@ func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 // restoreArtifact copies a commit's cached artifact into a checkout; false if it is not cached.
 func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error) {
 	entry, err := a.entryFolder(r, id)
-	if err != nil || !exists(entry) {
+	if err != nil || !pathExists(entry) {
 		return false, err
 	}
 	to := filepath.Join(dir, a.how.Artifact)
@@ -76,10 +77,10 @@ func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error)
 	return true, nil
 }
 
-// storeArtifact copies a build's output into the cache, and evicts the entries unused for longest.
+// storeArtifact copies a build's output into the cache, and evicts the least recently used entries.
 func (a *artifacts) storeArtifact(r *repository, id, dir string) error {
 	from := filepath.Join(dir, a.how.Artifact)
-	if !exists(from) {
+	if !pathExists(from) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "building %.7s: the build left no %s", id, a.how.Artifact).WithFix("correct --artifact")
 	}
 	entry, err := a.entryFolder(r, id)
@@ -98,7 +99,7 @@ func (a *artifacts) storeArtifact(r *repository, id, dir string) error {
 	if err := copyAll(from, filepath.Join(tmp, "artifact")); err != nil {
 		return a.cacheError(err)
 	}
-	if err := os.Rename(tmp, entry); err != nil && !exists(entry) {
+	if err := os.Rename(tmp, entry); err != nil && !pathExists(entry) {
 		return a.cacheError(err)
 	}
 	a.evict(filepath.Base(entry))
@@ -110,7 +111,7 @@ func (a *artifacts) cacheError(err error) error {
 	return gpuprof.Unwritable("keeping an artifact in "+a.dir, err, set, set)
 }
 
-// evict removes the least recently used entries above the limit, but never the newest.
+// evict removes the least recently used entries until the rest fits the limit. It never removes the newest.
 func (a *artifacts) evict(newest string) {
 	type kept struct {
 		name string
@@ -153,7 +154,7 @@ func sizeOf(dir string) int64 {
 	return sum
 }
 
-// copyAll copies a file, or a folder with its content. Modes, times and links are preserved.
+// copyAll copies a file, or a folder with its content. It preserves modes, times and links.
 func copyAll(from, to string) error {
 	folder := outside.Dir(from)
 	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {

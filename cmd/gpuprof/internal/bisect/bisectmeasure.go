@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso limits the other metrics stored with a quartet (four processes: old, new, new, old).
+// mostAlso limits the number of other metrics stored with a quartet.
 const mostAlso = 60
 
 // Quartet implements bisect.Runner.
@@ -47,8 +47,7 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	return q, builds, err
 }
 
-// measureQuartet measures a quartet: four processes in the order old, new, new, old. It repeats the quartet at most
-// twice if samples of one side are flagged.
+// measureQuartet measures a quartet. It repeats the quartet, at most twice, if samples of one side are flagged.
 func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
@@ -86,14 +85,14 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// mostTries limits how often a process that fails by chance is run. newTriesPart is the part of the budget that
-// further tries of a commit may take whose program never ran, because it may always fail.
+// mostTries limits how often a process that fails by chance is run. A program that never ran may always fail: its
+// further tries may take at most the part newTriesPart of the budget.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
 )
 
-// runOnce runs one process, again if it fails, and returns the metric's median.
+// runOnce runs one process, again if it fails, and returns its result and the median of the search's metric.
 func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, float64, error) {
 	result, err := r.m.Again(s, mostTries, r.s.Ran(commit))
 	if err != nil {
@@ -118,7 +117,8 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// listAlso returns the stages and counters of both sides, each as the median of the processes' medians.
+// listAlso returns the stages and counters that both sides have. A side's value is the median of its processes'
+// medians.
 func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
@@ -144,14 +144,16 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of process pairs in the comparison of GOOD with BAD, enough for nine quartets. The change
-// and a quartet's noise are estimated from them.
+// checkPairs is the number of process pairs in the comparison of GOOD with BAD, enough for nine quartets. They give the
+// estimates of the change and of a quartet's noise.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the process pairs of later stages: few quartets per commit cannot find a smaller change.
+// laterPairs limits the process pairs of a later stage. A change that needs more pairs could not be found with the few
+// quartets of each commit.
 const laterPairs = 24
 
-// checkEnds compares GOOD with BAD like a gate. If there is nothing to search, found is false and s has an outcome.
+// checkEnds compares GOOD with BAD like a gate. If there is nothing to search for, found is false and s has the
+// outcome.
 func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
 	var sides [2]judge.Side
@@ -199,7 +201,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	return c.beginSearch(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
 }
 
-// endsError is the error of an interrupted comparison of GOOD and BAD, which keeps no state.
+// endsError is the error of an interrupted comparison of GOOD and BAD; no state is stored before its end.
 func (r *quartetRunner) endsError(err error) error {
 	if errors.Is(err, cli.ErrInterrupted) {
 		fix := "begin again: a search is kept from the end of this comparison on"
@@ -211,8 +213,8 @@ func (r *quartetRunner) endsError(err error) error {
 	return err
 }
 
-// chooseMetric returns the metric to search by: of the slower metrics the one with the least adjusted p, timed metrics
-// before counters. If no metric is slower, it returns the one that is nearest to slower.
+// chooseMetric returns the metric to search by: of the slower metrics the one with the least adjusted p, and a timed
+// metric rather than a counter. If none is slower, it returns the metric that is nearest to slower.
 func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {
@@ -247,7 +249,8 @@ func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	return best
 }
 
-// beginSearch fills a new search with the comparison of GOOD and BAD.
+// beginSearch fills a new search with the comparison of GOOD and BAD. It returns false if there is nothing to search
+// for.
 func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
 	if m == nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "comparing GOOD with BAD: they have no metric in common").WithFix("see what the command prints at both")
@@ -280,7 +283,7 @@ func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *co
 	return false, nil
 }
 
-// explainNothing returns the reason why there is nothing to search for.
+// explainNothing returns the reason for which there is nothing to search for.
 func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
 	word, other := "slower", "faster"
 	back := m.Verdict == compare.Improved || m.Worse() < -s.Options.Threshold
@@ -308,8 +311,8 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	return text
 }
 
-// learnScatter takes the spread between builds of equal code from the history that GPUPROF_STORE names, if commits of
-// the result's class (machine and settings) were measured there several times.
+// learnScatter sets the spread between builds of equal code from the history that GPUPROF_STORE names. The history must
+// have repeated measurements of commits of the result's class (machine and settings).
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

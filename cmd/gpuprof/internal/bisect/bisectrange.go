@@ -130,7 +130,8 @@ func (r *repository) listCommits(ids [2]string, paths ...string) ([]bisect.Commi
 	return r.readLog(args...)
 }
 
-// listMerged lists the commits of the branch that a two-parent merge merged, and the commit where this branch began.
+// listMerged lists the commits of the branch that a merge of two parents merged, and the commit at which this branch
+// began.
 func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
 	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err
@@ -187,7 +188,7 @@ func (c *Cmd) markSkipped(r *repository, out *commitRange) error {
 	return nil
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }

@@ -22,14 +22,14 @@ func TestBisectSearchesTheRest(t *testing.T) {
 	s.Check = []bisect.Quartet{{Commit: 10, Seconds: 5}}
 	s.Outcome = &bisect.Outcome{Found: bisect.Culprit, From: 4, To: 4, P: 0.97, Rest: &bisect.Span{From: 5, To: 10}}
 	c := &Cmd{}
-	if !c.narrow(state) {
+	if !c.searchRest(state) {
 		t.Fatal("the rest is not searched")
 	}
 	if s.Good.ID != "c4" || s.N() != 6 || s.At(6).ID != "c10" || s.Options.BudgetS != 65 || s.Outcome != nil || len(s.Check) != 0 ||
 		len(s.Failed) != 1 || s.Failed[0].Commit != 3 || len(s.Before) != 1 || s.Before[0].Commit.ID != "c4" {
 		t.Errorf("%+v", s)
 	}
-	if c.narrow(state) {
+	if c.searchRest(state) {
 		t.Error("a search without an outcome has a rest")
 	}
 }

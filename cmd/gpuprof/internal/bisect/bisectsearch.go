@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -13,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// A search that was paused for pauseS seconds first measures GOOD and BAD again, in pauseQuartets quartets.
+// A search that paused for pauseS seconds or more first measures GOOD and BAD again, in pauseQuartets quartets.
 const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
@@ -54,7 +55,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 		if err != nil {
 			return c.stopSearch(state, err)
 		}
-		if !more && !c.narrow(state) {
+		if !more && !c.searchRest(state) {
 			return state, nil
 		}
 		if err := k.save(state); err != nil {
@@ -120,13 +121,11 @@ func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over
 	return false, s.Run(r, save)
 }
 
-// repeatEnds measures GOOD and BAD again after a pause of a day, in which the machine may have changed.
+// repeatEnds measures GOOD and BAD again after a long pause, in which the machine may have changed.
 func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	last := 0.0
-	for _, list := range [][]bisect.Quartet{s.Check, s.Quartet} {
-		for _, q := range list {
-			last = max(last, q.StartS+q.Seconds)
-		}
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
+		last = max(last, q.StartS+q.Seconds)
 	}
 	if s.Exact || float64(r.trees.clock().Unix())-last < pauseS {
 		return nil
@@ -143,8 +142,9 @@ func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	return nil
 }
 
-// narrow starts a search for the part of the change that the found commit does not explain, if --all asks for it.
-func (c *Cmd) narrow(state *searchState) bool {
+// searchRest starts a search for the part of the change that the found commit does not explain, if --all asks for it.
+// It returns false if there is none.
+func (c *Cmd) searchRest(state *searchState) bool {
 	o := state.Outcome
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
 		return false
@@ -159,7 +159,8 @@ func (c *Cmd) narrow(state *searchState) bool {
 	return true
 }
 
-// nextSearch returns a search of other commits after one that named a commit, within the remaining time.
+// nextSearch returns the search that follows a search that found a commit: it is among other commits, and within the
+// remaining time.
 func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
 	next, o := *s, s.Outcome
 	next.Before = append(next.Before, bisect.Earlier{Commit: s.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
@@ -170,7 +171,7 @@ func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) b
 	return next
 }
 
-// searchMerge starts a search of the branch merged by the found commit, if --all-parents asks for it. The branch is
+// searchMerge starts a search of the branch that the found commit merged, if --all-parents asks for it. The branch is
 // compared with the commit at which it began: its commits lack the changes of the other branch.
 func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	o := state.Outcome
@@ -221,8 +222,8 @@ func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	return r
 }
 
-// buildCommit builds a commit in a tree. A failed build is a *bisect.Unfit, except for GOOD and BAD, where it ends
-// the search.
+// buildCommit builds a commit in a tree. A failed build of GOOD or BAD ends the search; that of another commit is a
+// *bisect.Unfit.
 func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
 	built, cached, took, err := r.trees.prepareTree(tree, at)
@@ -236,7 +237,7 @@ func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Buil
 	return s, []bisect.Build{{Commit: commit, Seconds: took.Seconds(), Cached: cached}}, nil
 }
 
-// unfitError is the error of a commit that cannot be measured. For GOOD and BAD it ends the search.
+// unfitError is the error of a commit that cannot be measured. For GOOD and BAD the error ends the search.
 func (r *quartetRunner) unfitError(commit int, took time.Duration, err error) error {
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):

@@ -27,7 +27,8 @@ type searchState struct {
 	Kept []byte `json:"again"`
 }
 
-// recipe has the command and build of the commits. The command is unmasked, to be run again; the file is private.
+// recipe has the command and build of the commits. The command is not masked, because it is run again; the file is
+// private.
 type recipe struct {
 	Command  []string   `json:"command,omitempty"`
 	Workload string     `json:"workload,omitempty"` // a workload of gpuprof
@@ -37,13 +38,13 @@ type recipe struct {
 	How      buildFlags `json:"how"`
 }
 
-// keeper stores the state of a repository's search, of which there is one at a time.
+// keeper stores the state of a repository's search. A repository has one search at a time.
 type keeper struct {
 	path string
 	lock *os.File
 }
 
-// openKeeper locks the repository's search; ErrUsage if another process has the lock.
+// openKeeper locks the repository's search; ErrUsage if another process has locked it.
 func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 	k := &keeper{path: c.State}
 	if k.path == "" {

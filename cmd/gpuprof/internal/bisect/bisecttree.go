@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// The checkouts of a search. Their names have equal lengths: a path's length can shift a program's addresses.
+// The checkouts of a search. Their paths have equal lengths, because a path's length can shift a program's addresses.
 const (
 	treeGood      = iota
 	treeCandidate // has each measured commit in turn
@@ -55,8 +55,8 @@ func (t *workTrees) binaryPath(tree int) string {
 	return filepath.Join(t.room.Dir, "gpuprof-"+"abc"[tree:tree+1])
 }
 
-// prepareTree checks a commit out into a tree and builds it, unless the tree has it already. built reports that the
-// commit was built, and took is the time for it. cached reports that its artifact came from the cache.
+// prepareTree checks a commit out into a tree and builds it, if the tree does not have this build already. built
+// reports a new build, took is its time, and cached reports that its artifact came from the cache.
 func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached bool, took time.Duration, err error) {
 	if t.at[tree] == commit.ID {
 		return false, false, 0, nil
@@ -80,7 +80,7 @@ func (t *workTrees) prepareTree(tree int, commit bisect.Commit) (built, cached b
 
 func (t *workTrees) checkOut(tree int, id string) error {
 	dir := t.treeFolder(tree)
-	if !exists(dir) {
+	if !pathExists(dir) {
 		return t.run.Worktree(t.room, t.repo.top, id, dir)
 	}
 	if err := t.clearSubmodules(dir); err != nil {
@@ -101,7 +101,7 @@ func (t *workTrees) checkOut(tree int, id string) error {
 	return t.run.Submodules(t.repo.top, dir)
 }
 
-// clearSubmodules empties a tree's submodules, since another commit may have other ones.
+// clearSubmodules empties a tree's submodules: another commit may have other ones.
 func (t *workTrees) clearSubmodules(dir string) error {
 	list, err := t.run.Git(dir, "ls-files", "-z", "--stage")
 	if err != nil {
@@ -158,7 +158,7 @@ func (t *workTrees) placeOf(tree int) judge.Place {
 	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// makeSide returns the judge.Side that runs the build in a tree. Messages name it by the commit.
+// makeSide returns the judge.Side that runs a tree's build. Messages name it by the commit.
 func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
 		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)

@@ -1,5 +1,5 @@
-// Package check is gpuprof run --check: it compares each stage of a workload with a reference, or with vectors from
-// another program, and reports to the terminal and to files. It imports cli, no other verb.
+// Package check implements gpuprof run --check: it compares each stage of a workload with a reference, or with vectors
+// from another program. It reports to the terminal and to files, and imports cli, no other verb.
 package check
 
 import (

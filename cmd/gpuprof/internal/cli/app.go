@@ -1,4 +1,4 @@
-// Package cli has what the verbs share: exit codes, outputs and formats, targets and settings, notes and progress,
+// Package cli has what several verbs use: exit codes, outputs and formats, targets and settings, notes and progress,
 // further processes of gpuprof, and the tables of main. Its functions return checked values, or errors with a fix. It
 // imports no verb, workload, probe, device or format.
 package cli
@@ -31,7 +31,7 @@ type App struct {
 	ChildCode      int      // exit code of the program that was run; used if gpuprof itself has no error
 }
 
-// narrowest is the number of columns that documents are shortened for.
+// narrowest is the terminal width, in columns, to which documents are shortened.
 const narrowest = 80
 
 // Note prints a line for the user on standard error.
@@ -56,7 +56,7 @@ func (a *App) Width() int {
 	return 0
 }
 
-// FileBehind returns the file to which w writes in the end; nil if there is none.
+// FileBehind returns the file to which w writes; nil if w writes to none.
 func FileBehind(w io.Writer) *os.File {
 	if l, ok := w.(*runfile.Lines); ok {
 		w = l.Under()

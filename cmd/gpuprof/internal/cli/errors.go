@@ -19,8 +19,8 @@ func Flatten(err error) []error {
 	return []error{err}
 }
 
-// isJoin reports whether err comes from errors.Join, whose text has one line per part. Other errors with several parts
-// carry their kind in the second part.
+// isJoin reports whether err comes from errors.Join, whose text has one line per part. Other errors with several parts,
+// made by fmt.Errorf, are one message: their second part is the error's kind.
 func isJoin(err error, parts []error) bool {
 	lines := make([]string, len(parts))
 	for i, e := range parts {

@@ -24,7 +24,6 @@ type Screen struct {
 	Tokens       int    // limit of a brief document; 0 for the default
 }
 
-// Writer writes a document in one format.
 type Writer[D any] func(w io.Writer, doc D, o Screen) error
 
 // Kind is a kind of document with its formats.
@@ -55,7 +54,8 @@ type Output struct {
 	Format runfile.Format
 }
 
-// Outputs checks every -o FILE before anything is measured: known format, no file named twice, writable.
+// Outputs checks every -o FILE before anything is measured: its format is known, no file is named twice, each can be
+// written.
 func (k Kind[D]) Outputs(paths []string, force bool) ([]Output, error) {
 	var outs []Output
 	seen := map[string]bool{}
@@ -120,15 +120,16 @@ func (a *App) Screen() Screen {
 	return o
 }
 
-// asciiLocale reports whether the locale names an encoding other than UTF-8. No locale (a build server) means UTF-8.
+// asciiLocale reports whether the locale names an encoding other than UTF-8. Without a locale, as on a build server,
+// the encoding is UTF-8.
 func asciiLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
 	return locale != "" && !strings.Contains(upper, "UTF8")
 }
 
-// briefLines limits a document printed without -v together with the notes before it: 24 rows then also show the note
-// about written files, and the prompt.
+// briefLines limits the lines of a document printed without -v, together with the notes before it. A terminal of 24
+// rows then also shows the note about written files, and the prompt.
 const briefLines = 22
 
 // Show prints a document in the given format.
@@ -136,7 +137,7 @@ func (k Kind[D]) Show(a *App, format string, doc D) error {
 	return k.Write(a.Stdout, format, doc, a.Screen())
 }
 
-// Save writes a document into every output, even if one of them fails. plot chooses the content of pictures.
+// Save writes a document into every output, also if one of them fails. plot chooses the content of pictures.
 func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) error {
 	var errs []error
 	var written []string
@@ -157,7 +158,7 @@ func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) err
 	return errors.Join(errs...)
 }
 
-// realPath returns the absolute path with symbolic links resolved, also for a file that does not exist yet.
+// realPath returns the absolute path with symbolic links resolved. The file itself need not exist.
 func realPath(p string) string {
 	full, err := filepath.Abs(p)
 	if err != nil {

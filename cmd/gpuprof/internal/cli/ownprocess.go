@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// OwnProgram returns the path of this program, to start it again.
+// OwnProgram returns the path of this executable, to start it again.
 func OwnProgram() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -28,15 +28,14 @@ func OwnProgram() (string, error) {
 	return exe, nil
 }
 
-// RequestRate returns the flag that sets a process's request rate, whatever its settings.
+// RequestRate returns the flag that sets a process's request rate, 1/s, in place of its settings' rate.
 func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }
 
-// ProcessError turns a process's exit code and last message into an error of the same kind.
+// ProcessError returns an error of the kind of a process's exit code, with the process's last message.
 func ProcessError(err error, text string) error {
 	text = strings.TrimPrefix(SentenceOf(text), "gpuprof: ")
-	// With --format json the process prints its error as JSON.
 	var said struct{ Error Complaint }
 	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
 		text = said.Error.Message
@@ -58,7 +57,7 @@ func ProcessError(err error, text string) error {
 	return errors.New(text)
 }
 
-// silent keeps an error's kind and drops its text.
+// silent has an error's kind without its text.
 type silent struct{ error }
 
 func (silent) Error() string { return "" }
@@ -77,7 +76,7 @@ type ProcessRun struct {
 	Rate                     float64 // requests per second; 0 for the settings' rate
 }
 
-// SettingArgs returns the words of the command line that select the workload, the device and the knobs.
+// SettingArgs returns the arguments that select the workload, the device and the knobs.
 func (r *ProcessRun) SettingArgs() []string {
 	args := []string{"run", r.Workload, "--device", r.Device, "--preset", r.Preset, "--seed", strconv.FormatUint(r.Seed, 10), "--mode", r.Mode}
 	for _, k := range slices.Sorted(maps.Keys(r.Set)) {
@@ -86,7 +85,7 @@ func (r *ProcessRun) SettingArgs() []string {
 	return args
 }
 
-// Args returns the command line of the process, which writes its run to file.
+// Args returns the arguments of the process, which writes its run to file.
 func (r *ProcessRun) Args(file string) []string {
 	args := append(r.SettingArgs(), "--min-time", r.MinTime.String(), "--max-time", r.MaxTime.String(),
 		"--warmup", r.Warmup, "--samples", strconv.Itoa(r.Samples), "--process-out", file)
@@ -99,7 +98,8 @@ func (r *ProcessRun) Args(file string) []string {
 	return args
 }
 
-// Measure starts the process and reads its run from file. After a failure half way it returns a run and an error.
+// Measure runs the process and reads its run from file. If the process failed half way, it returns both a run and an
+// error.
 func (r *ProcessRun) Measure(ctx context.Context, file string) (*gpuprof.Run, error) {
 	exe, err := OwnProgram()
 	if err != nil {

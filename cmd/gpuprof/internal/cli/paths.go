@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// homes are the folders that contain users' home folders.
+// homes are the usual parents of users' home folders.
 var homes = [...]string{"/home", "/Users"}
 
-// mostUp limits the ".." at the start of a path: with more, an absolute path is clearer.
+// mostUp limits the ".." at the start of a relative path: an absolute path is clearer than one with more.
 const mostUp = 2
 
-// StoredPath returns a file's name for commands in a result that others will read: relative to the current folder if
-// near, from the user's home otherwise ("~/runs/a.json"), and the bare name for another user's file. Relative paths
-// and devices are unchanged.
+// StoredPath returns a file's name for commands in a result that others will read. It is relative to the current folder
+// for a near file, relative to the user's home for others ("~/runs/a.json"), and the bare name for another user's file.
+// Relative paths and devices are unchanged.
 func StoredPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
@@ -24,8 +24,8 @@ func StoredPath(path string) string {
 	rel, err := filepath.Rel(here, path)
 	near := err == nil && firstPart(here) == firstPart(path) && !strings.HasPrefix(filepath.ToSlash(rel), strings.Repeat("../", mostUp+1))
 	home, err := os.UserHomeDir()
-	if rest, ok := below(home, path); err == nil && ok {
-		if _, inside := below(home, here); !inside || !near {
+	if rest, ok := relativeTo(home, path); err == nil && ok {
+		if _, inside := relativeTo(home, here); !inside || !near {
 			return filepath.Join("~", rest)
 		}
 	}
@@ -49,7 +49,7 @@ func firstPart(path string) string {
 // ownerOf returns the user whose home contains the path, or "".
 func ownerOf(path string) string {
 	for _, h := range homes {
-		if rest, ok := below(h, path); ok {
+		if rest, ok := relativeTo(h, path); ok {
 			owner, _, _ := strings.Cut(filepath.ToSlash(rest), "/")
 			return owner
 		}
@@ -57,13 +57,13 @@ func ownerOf(path string) string {
 	return ""
 }
 
-// below returns path relative to a folder that contains it; ok is false for other paths, and if folder is the root.
-func below(folder, path string) (rest string, ok bool) {
+// relativeTo returns path relative to a folder that contains it; ok is false for other paths, and if folder is the root.
+func relativeTo(folder, path string) (rest string, ok bool) {
 	rest, err := filepath.Rel(folder, path)
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
 }
 
-// ShownPath is StoredPath for display only: an absolute path is shortened to the file and its folder.
+// ShownPath is StoredPath for display only: it shortens an absolute path to the file and its folder.
 func ShownPath(path string) string {
 	if path = StoredPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
 		path = filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// The file that run writes without -o, and the name under which the next run keeps it.
+// gpuprof run without -o writes RunFile. It first renames an existing one to PreviousRunFile.
 const (
 	RunFile         = "run.json"
 	PreviousRunFile = "run.previous.json"
 )
 
-// KeepPrevious keeps the earlier run.json as run.previous.json.
+// KeepPrevious renames the earlier run.json to run.previous.json.
 func KeepPrevious(a *App) error {
 	switch err := os.Rename(RunFile, PreviousRunFile); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -27,7 +27,7 @@ func KeepPrevious(a *App) error {
 	return nil
 }
 
-// PreviousFree refuses to measure if KeepPrevious would replace a run.previous.json that gpuprof did not write.
+// PreviousFree refuses to measure if KeepPrevious would replace a run.previous.json of another program.
 func PreviousFree(force bool) error {
 	if _, err := os.Lstat(RunFile); err != nil {
 		return nil
@@ -35,7 +35,7 @@ func PreviousFree(force bool) error {
 	return runfile.Check(PreviousRunFile, force)
 }
 
-// Unclobbered refuses outputs that exist already (--no-clobber).
+// Unclobbered refuses outputs whose files exist (--no-clobber).
 func Unclobbered(outs []Output) error {
 	for _, o := range outs {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -45,7 +45,7 @@ func Unclobbered(outs []Output) error {
 	return nil
 }
 
-// TwoRunFiles returns the files to compare: the given ones, or the previous and the latest run in this folder.
+// TwoRunFiles returns the two files to compare: the given ones, or the previous and the latest run in this folder.
 func TwoRunFiles(old, now string) (string, string, error) {
 	if old != "" && now != "" {
 		return old, now, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Progress shows the current work on one line of a terminal, and prints nothing elsewhere.
+// Progress shows the current work on one line of a terminal. If standard error is no terminal, it shows nothing.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	label string
@@ -37,7 +37,7 @@ func (a *App) NewProgress(label string) *Progress {
 	return &Progress{bar, label}
 }
 
-// Show updates the line; it fits measure.Plan's Progress.
+// Show updates the line. It is a function for measure.Plan's Progress.
 func (p *Progress) Show(at measure.Progress) {
 	if p.bar == nil {
 		return
@@ -55,8 +55,8 @@ func (p *Progress) Show(at measure.Progress) {
 	_ = p.bar.Set(int(done * (progressSteps - 1)))
 }
 
-// Every shows the progress that at returns for the elapsed time: at once, and then after each pause until stop is
-// called.
+// Every shows a progress line at once, and again after each pause until stop is called. at returns the progress for the
+// elapsed time.
 func (p *Progress) Every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
 	if p.bar == nil {
 		return func() {}

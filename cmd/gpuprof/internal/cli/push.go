@@ -11,12 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/push"
 )
 
-// Pushed is --push of the verbs whose documents include a profile.
+// Pushed is the flag --push of verbs whose documents include a profile.
 type Pushed struct {
 	Push string `placeholder:"URL" help:"Send the profile, as -o FILE.pb.gz has it, to a server: otlp+http://HOST:4318 or pyroscope+http://HOST:4040. Credentials are those of GPUPROF_PUSH_TOKEN, or of GPUPROF_PUSH_USER and GPUPROF_PUSH_PASSWORD."`
 }
 
-// Server returns the server of --push; nil without --push. A kind of document without a profile is ErrUsage.
+// Server returns the server of --push; nil without --push; ErrUsage if the kind of document has no profile.
 func (k Kind[D]) Server(p Pushed) (*push.Server, error) {
 	if p.Push == "" {
 		return nil, nil
@@ -27,7 +27,7 @@ func (k Kind[D]) Server(p Pushed) (*push.Server, error) {
 	return push.To(p.Push, os.Getenv)
 }
 
-// SendTo sends a document's profile to a server; nothing if server is nil.
+// SendTo sends a document's profile to a server, unless server is nil.
 func (k Kind[D]) SendTo(a *App, server *push.Server, doc D) error {
 	if server == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// FleetWords returns the terms for errors about the folder or bucket of a job.
+// FleetWords returns the terms of errors about the folder or bucket of a job. give names the flag or argument that sets
+// it.
 func FleetWords(give string) bucket.Words { return bucket.Words{What: "folder of the job", Give: give} }
 
 // RankSink stores the document of this process, which is one rank of a job.
@@ -30,8 +31,8 @@ func IsRankFolder(path string) bool { return strings.HasSuffix(path, "/") || IsB
 // IsBucket reports whether an output names an S3 bucket.
 func IsBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
-// RankOutput takes the folder or bucket for this rank's document out of the values of -o; sink is nil if there is
-// none. It fails before the measurement if the launcher set no rank, or the folder cannot be written.
+// RankOutput separates the values of -o into files and the folder or bucket for this rank's document; sink is nil
+// without one. It fails, before the measurement, if the launcher set no rank or the folder cannot be written.
 func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err error) {
 	for _, path := range outputs {
 		if !IsRankFolder(path) {
@@ -61,7 +62,7 @@ func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err 
 	return sink, files, nil
 }
 
-// Leave stores the document of this rank, also after an interrupt. Without a sink it does nothing.
+// Leave stores the document of this rank, also after an interrupt. It does nothing if the sink is nil.
 func (s *RankSink) Leave(of gpuprof.DocumentKind, payload []byte) error {
 	if s == nil {
 		return nil

@@ -14,7 +14,8 @@ type Axis struct {
 	Values []string
 }
 
-// ParseSets parses knob=value[,value…] flags, without looking up names. A value may contain '=' (a file name).
+// ParseSets parses knob=value[,value…] flags, without checking that the knobs exist. A value may contain '=' (a file
+// name).
 func ParseSets(flags []string) ([]Axis, error) {
 	var axes []Axis
 	given := map[string]bool{}
@@ -36,7 +37,7 @@ func ParseSets(flags []string) ([]Axis, error) {
 	return axes, nil
 }
 
-// OneSetting refuses a sweep: two builds are compared at one setting.
+// OneSetting refuses a sweep, since two builds are compared at one setting.
 func OneSetting(flags []string) error {
 	axes, err := ParseSets(flags)
 	if err != nil {
@@ -51,8 +52,8 @@ func OneSetting(flags []string) error {
 	return nil
 }
 
-// product returns every combination; the last flag varies fastest.
-func product(axes []Axis) []gpuprof.Settings {
+// combineAxes returns every combination of values; the last flag's value varies fastest.
+func combineAxes(axes []Axis) []gpuprof.Settings {
 	points := []gpuprof.Settings{{}}
 	for _, ax := range axes {
 		var next []gpuprof.Settings
@@ -68,8 +69,9 @@ func product(axes []Axis) []gpuprof.Settings {
 	return points
 }
 
-// repeated refuses a sweep that measures one setting twice, such as batch=8,08. The error names the knob.
-func repeated(axes []Axis, knobs []gpuprof.Settings) error {
+// refuseRepeated refuses a sweep that would measure one setting twice, such as batch=8,08. knobs has the complete
+// settings of the points. The error names the knob.
+func refuseRepeated(axes []Axis, knobs []gpuprof.Settings) error {
 	seen := map[string]bool{}
 	for _, set := range knobs {
 		point := Describe(set)
@@ -85,7 +87,7 @@ func repeated(axes []Axis, knobs []gpuprof.Settings) error {
 	return nil
 }
 
-// Describe formats a point of a sweep as its flags, for progress and errors.
+// Describe formats a point of a sweep as knob=value words, for progress and errors.
 func Describe(s gpuprof.Settings) string {
 	parts := make([]string, 0, len(s))
 	for _, k := range slices.Sorted(maps.Keys(s)) {

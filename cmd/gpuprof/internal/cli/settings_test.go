@@ -12,7 +12,7 @@ func TestProduct(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, s := range product(axes) {
+	for _, s := range combineAxes(axes) {
 		got = append(got, Describe(s))
 	}
 	want := []string{"a=1 b=x=y.xyz c=u", "a=1 b=x=y.xyz c=v", "a=2 b=x=y.xyz c=u", "a=2 b=x=y.xyz c=v"}

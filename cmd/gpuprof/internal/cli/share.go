@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Flags whose values are times, sizes or shares. All of them are parsed here, by functions of package gpuprof.
+// Flags whose values are times, sizes or shares. Functions of package gpuprof parse them.
 
 // Share is a fraction, given as "5%" or 0.05.
 type Share float64
@@ -21,7 +21,7 @@ func (s *Share) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Size is a number of bytes as typed; "" if not given.
+// Size is a number of bytes as the user typed it; "" if not given.
 type Size string
 
 // UnmarshalText implements encoding.TextUnmarshaler for kong.

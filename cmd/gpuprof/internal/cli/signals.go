@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// SameMoment is the time in which several signals count as one: timeout(1) signals a program and then its group.
+// SameMoment is the time within which several signals count as one: timeout(1) signals a program, and then its process
+// group.
 const SameMoment = 250 * time.Millisecond
 
-// EndAtFirst calls end at the first signal, so that the program ends in order. When the channel of moment delivers,
-// it calls release: then the next signal ends the program at once (but see judge.Children). If done is closed before,
-// it does not call release.
+// EndAtFirst calls end at the first signal, so that the program ends in order. When the channel of moment delivers, it
+// calls release; from then on the next signal kills the program (but see judge.Children). It returns early if done is
+// closed.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:

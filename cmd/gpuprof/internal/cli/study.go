@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Study is the result of analyze: an analysis, or a comparison of two.
+// Study is the document of gpuprof analyze: an analysis, or a comparison of two.
 type Study struct {
 	Analysis   *analyze.Analysis
 	Indexes    []*analyze.Index
@@ -23,7 +23,7 @@ func (s *Study) Document() any {
 	return s.Analysis
 }
 
-// Close removes the temporary folder of the study, if it has one.
+// Close removes the study's temporary folder, if there is one.
 func (s *Study) Close() {
 	if s.Scratch != nil {
 		s.Scratch.Close()

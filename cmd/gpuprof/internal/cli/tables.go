@@ -61,7 +61,7 @@ func (d Device) Kind() string {
 }
 
 // Documents has the formats of each kind of document. The extensions of -o, the values of --format, their completion
-// and help, and errors for missing formats are all derived from it.
+// and help, and the errors about missing formats come from it.
 type Documents struct {
 	Run         Kind[[]*gpuprof.Run]
 	Comparison  Kind[*compare.Comparison]

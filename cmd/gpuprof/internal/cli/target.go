@@ -22,7 +22,7 @@ type TargetFlags struct {
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 
-// Target has checked names and values: a workload, its settings and a device.
+// Target is a checked TargetFlags: a workload, its settings and a device.
 type Target struct {
 	Workload workloads.Workload
 	Preset   string
@@ -33,7 +33,7 @@ type Target struct {
 	Info     device.Info        // of the device, after it was opened
 }
 
-// Resolve checks everything that does not need a device.
+// Resolve checks the flags as far as no open device is needed. verb is for errors.
 func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	w, err := a.FindWorkload(t.Workload, verb)
 	if err != nil {
@@ -51,7 +51,7 @@ func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Set = product(axes)
+	out.Set = combineAxes(axes)
 	for _, s := range out.Set {
 		k, err := workloads.Resolve(w, out.Preset, s)
 		if err != nil {
@@ -59,11 +59,11 @@ func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 		}
 		out.Knobs = append(out.Knobs, k)
 	}
-	return out, repeated(axes, out.Knobs)
+	return out, refuseRepeated(axes, out.Knobs)
 }
 
-// Refuse opens the device and returns the workload's error for a setting that the device cannot run. Otherwise it
-// notes which device was chosen and why.
+// Refuse opens the device and returns the workload's error for a setting that the device cannot run. Without an error
+// it notes the device that gpuprof chose, and the reason.
 func (t *Target) Refuse(a *App) error {
 	d, err := t.Device.Open()
 	if err != nil {
@@ -82,7 +82,8 @@ func (t *Target) Refuse(a *App) error {
 	return nil
 }
 
-// FindWorkload returns the workload of a name. If there is none, ErrUsage lists the workloads and names the verb.
+// FindWorkload returns the workload of a name. If there is none, the error is ErrUsage and lists the workloads; verb is
+// for this error.
 func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil
@@ -99,7 +100,7 @@ func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
-// WorkloadNames lists the workloads' names in the order of the table.
+// WorkloadNames lists the workloads' names in display order.
 func (a *App) WorkloadNames() (names []string) {
 	for _, w := range a.Workloads() {
 		names = append(names, w.Name())
@@ -117,8 +118,8 @@ func (a *App) WorkloadNamed(name string) workloads.Workload {
 	return nil
 }
 
-// ChooseDevice returns the device of a --device value. For "auto", why is the reason of the choice. noGPU is the
-// reason why no GPU is usable; "" if one is.
+// ChooseDevice returns the device of a --device value. noGPU is the reason for which no GPU can be used; "" if one can.
+// For "auto", why is the reason of the choice.
 func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error) {
 	all := a.Devices()
 	names := []string{"auto"}
@@ -136,11 +137,7 @@ func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error)
 	case name == "cuda" && len(all) > 1:
 		return all[1], "", nil
 	case isCUDA(name) && len(all) > 1:
-		hidden := ""
-		if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
-			hidden = fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
-		}
-		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s%s", name, strings.Join(names[2:], ", "), hidden).WithFix("use one of them")
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s%s", name, strings.Join(names[2:], ", "), HiddenGPUs()).WithFix("use one of them")
 	case isCUDA(name):
 		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s", name, noGPU).WithFix("use --device host")
 	}
@@ -175,7 +172,8 @@ func deviceMeant(name string) string {
 	return ""
 }
 
-// ChoosePlainly is ChooseDevice for verbs whose figures are stored: if auto finds no GPU, the user must name the host.
+// ChoosePlainly is ChooseDevice for verbs whose figures are stored: "auto" never means the host, which the user must
+// name.
 func (a *App) ChoosePlainly(name, verb string) (Device, error) {
 	why := a.NoGPU()
 	d, _, err := a.ChooseDevice(name, why)
@@ -183,6 +181,14 @@ func (a *App) ChoosePlainly(name, verb string) (Device, error) {
 		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s", verb, why).WithFix("%s never falls back by itself: give --device host", verb)
 	}
 	return d, err
+}
+
+// HiddenGPUs returns the value of CUDA_VISIBLE_DEVICES, which may hide GPUs, in parentheses; "" if it is not set.
+func HiddenGPUs() string {
+	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
+	}
+	return ""
 }
 
 func isCUDA(name string) bool {

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Sentence returns an error's text on one line, whatever it contains.
+// Sentence returns an error's text on one line, without control characters.
 func Sentence(err error) string { return SentenceOf(err.Error()) }
 
-// SentenceOf keeps a text on one line and removes control characters.
+// SentenceOf returns a text on one line, without control characters.
 func SentenceOf(text string) string {
 	return document.CleanText(strings.Join(strings.Fields(text), " "))
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Distribution is the name of gpuprof's PyPI package (gpuprof is another project there) and of the second command that
-// the package installs. A test compares it with the wheel's _name.py.
+// Distribution is the name of gpuprof's package on PyPI, where another project is called gpuprof, and of a second
+// command that the package installs. A test compares it with the wheel's _name.py.
 const Distribution = "gpuprof-cli"
 
-// ToolOf returns this gpuprof's version and commit: as the linker set them, else as the Go tool recorded them.
+// ToolOf returns this gpuprof's version and commit: those that the linker set, or else those that the Go tool recorded.
 func ToolOf(version, commit string) gpuprof.Tool {
 	t := gpuprof.Tool{Name: "gpuprof", Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()
@@ -25,11 +25,11 @@ func ToolOf(version, commit string) gpuprof.Tool {
 		info = &debug.BuildInfo{}
 	}
 	t.Version = cmp.Or(t.Version, info.Main.Version, "(devel)")
-	t.Commit = cmp.Or(t.Commit, revision(info.Settings))
+	t.Commit = cmp.Or(t.Commit, findRevision(info.Settings))
 	return t
 }
 
-func revision(settings []debug.BuildSetting) string {
+func findRevision(settings []debug.BuildSetting) string {
 	rev := ""
 	for _, s := range settings {
 		switch {
@@ -42,7 +42,8 @@ func revision(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// BuildHash identifies this binary, so that no other build trusts its passed checks; "" if it cannot be read.
+// BuildHash identifies this binary: a build trusts the passed checks of equal builds only. It is "" if the binary
+// cannot be read.
 func BuildHash() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -64,8 +65,8 @@ func BuildHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// buildID returns the build ID note of an ELF file, which hashes its content; nil if there is none. Hashing the whole
-// program would take longer than everything else before a run.
+// buildID returns the build ID note of an ELF file, which is a hash of its content; nil if there is none. Hashing the
+// whole file would take longer than everything else before a run.
 func buildID(path string) []byte {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -83,10 +84,11 @@ func buildID(path string) []byte {
 	return note
 }
 
-// emptyNote is the size of the note for an empty build ID, bytes: three lengths, and "Go" padded.
+// emptyNote is the size, bytes, of the note of an empty build ID: three lengths, and "Go" padded.
 const emptyNote = 16
 
-// CheckCache returns the folder of passed checks and the hash of this build; both are "" if one is unknown.
+// CheckCache returns the folder with the results of passed checks, and the hash of this build; both are "" if one is
+// unknown.
 func CheckCache() (dir, build string) {
 	dir, err := CacheDir()
 	build = BuildHash()

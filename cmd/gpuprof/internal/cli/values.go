@@ -20,7 +20,7 @@ func TwoEnds(text string) bool {
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")
 }
 
-// ChoicesOf returns the values of a flag or argument, from its `choices` tag or a document's formats; nil if any
+// ChoicesOf returns the valid values of a flag or argument, from its `choices` tag or a document's formats; nil if any
 // value is valid.
 func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	if tag.Has("formats") {
@@ -33,7 +33,7 @@ func ChoicesOf(d Documents, tag *kong.Tag) []string {
 	return nil
 }
 
-// KnownPlot returns ErrUsage if no plot has that name; the empty name is fine.
+// KnownPlot returns ErrUsage if no plot has the name kind; the empty name is valid.
 func KnownPlot(a *App, kind string) error {
 	if kind == "" || slices.Contains(a.Plots, kind) {
 		return nil

@@ -50,7 +50,7 @@ var wantFiles = Candidate{":files", ""}
 // wantCommand asks the shell to complete the words after the first n as a command of its own.
 func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
-// Complete lists the completions of the last word.
+// Complete lists the completions of the last of the words, which may be empty.
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
@@ -62,26 +62,26 @@ func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	node, at := nodeIn(root, before)
 	if node.Name == "help" {
 		verb, _ := nodeIn(root, before[at:])
-		return matching(verbCandidates(verb), current)
+		return keepMatching(verbCandidates(verb), current)
 	}
 	if d := slices.Index(before, "--"); d >= 0 {
 		return behindDashes(node, d)
 	}
 	if len(before) > 0 {
 		if f := flagMeant(node, before[last-1]); f != nil && !f.IsBool() {
-			return matching(valuesOf(a, f.Value, before, current), current)
+			return keepMatching(valuesOf(a, f.Value, before, current), current)
 		}
 	}
 	if name, typed, ok := strings.Cut(current, "="); ok && strings.HasPrefix(name, "-") {
 		return flagValue(a, node, name, typed, before)
 	}
 	if strings.HasPrefix(current, "-") {
-		return matching(flagCandidates(a, node, before), current)
+		return keepMatching(flagCandidates(a, node, before), current)
 	}
 	if len(node.Children) > 0 {
-		return matching(verbCandidates(node), current)
+		return keepMatching(verbCandidates(node), current)
 	}
-	if p := positional(node, before[at:]); p != nil {
+	if p := nextArgument(node, before[at:]); p != nil {
 		values := valuesOf(a, p, before, current)
 		if len(before[at:]) == 0 {
 			values = append(values, formsOf(root, node.Name)...)
@@ -89,7 +89,7 @@ func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 		if node.Name == "run" {
 			values = append(values, Candidate{"--", "the command of a program of your own follows"})
 		}
-		return matching(values, current)
+		return keepMatching(values, current)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	return nil
 }
 
-// nodeIn returns the verb or sub-verb that words name (else node), and the index of the first word after its name.
+// nodeIn returns the verb or sub-verb that the words name, or node, and the index of the first word after its name.
 func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	for {
 		name, i := firstWord(node, words, at)
@@ -116,13 +116,13 @@ func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	}
 }
 
-// flagValue completes the value of --flag=typed, which is one word.
+// flagValue completes the value in a word --flag=typed.
 func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string) []Candidate {
 	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
 		return nil
 	}
-	found := matching(valuesOf(a, f.Value, before, typed), typed)
+	found := keepMatching(valuesOf(a, f.Value, before, typed), typed)
 	for i := range found {
 		if found[i] != wantFiles {
 			found[i].Value = name + "=" + found[i].Value
@@ -131,7 +131,7 @@ func flagValue(a *cli.App, node *kong.Node, name, typed string, before []string)
 	return found
 }
 
-func matching(all []Candidate, current string) []Candidate {
+func keepMatching(all []Candidate, current string) []Candidate {
 	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
 		return c != wantFiles && !strings.HasPrefix(c.Value, current)
 	})
@@ -155,7 +155,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// FindFlag returns a verb's visible flag of that name; nil if there is none.
+// FindFlag returns the visible flag of a verb that a word (--name or -n) names; nil if there is none.
 func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
@@ -165,7 +165,8 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-// flagCandidates lists a verb's flags; for run and tune without a workload also those for a user's program.
+// flagCandidates lists a verb's flags. For run and tune without a workload it also lists the flags for a user's
+// program.
 func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	var out []Candidate
 	add := func(f *kong.Flag) {
@@ -181,8 +182,8 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	return out
 }
 
-// positional returns the argument to which the next word would belong.
-func positional(node *kong.Node, words []string) *kong.Value {
+// nextArgument returns the argument to which the next word would belong; nil if there is none.
+func nextArgument(node *kong.Node, words []string) *kong.Value {
 	n := 0
 	for i, w := range words {
 		if strings.HasPrefix(w, "-") {
@@ -207,16 +208,17 @@ func positional(node *kong.Node, words []string) *kong.Value {
 	return node.Positional[n]
 }
 
-// valuesOf lists the values of a flag or argument: its choices, or the values that its `complete` tag asks for.
+// valuesOf lists the values of a flag or argument: its choices, or the values of the kind that its `complete` tag
+// names.
 func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
-		return named(choices)
+		return namedCandidates(choices)
 	}
 	switch v.Tag.Get("complete") {
 	case "file":
 		return []Candidate{wantFiles}
 	case "plot":
-		return named(a.Plots)
+		return namedCandidates(a.Plots)
 	case "device":
 		return deviceCandidates(a)
 	case "workload":
@@ -228,7 +230,7 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candi
 	case "explain":
 		return explainNames()
 	case "list":
-		return append(named(cli.ListKinds()), workloadCandidates(a)...)
+		return append(namedCandidates(cli.ListKinds()), workloadCandidates(a)...)
 	case "preset":
 		return presetCandidates(a, words)
 	case "knob":
@@ -237,7 +239,7 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candi
 	return nil
 }
 
-func named(values []string) []Candidate {
+func namedCandidates(values []string) []Candidate {
 	out := make([]Candidate, len(values))
 	for i, v := range values {
 		out[i] = Candidate{Value: v}

@@ -9,12 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// showingVerbs lists the verbs whose flags are accepted before files without a verb.
+// showingVerbs lists the verbs whose flags may precede or follow files without a verb.
 func showingVerbs() []string {
 	return []string{"analyze", "report", "compare", "fleet", "history", "pprof"}
 }
 
-// FilesMeant splits a command line without a verb into files and flags; ok is false for a verb or a program.
+// FilesMeant splits a command line of files without a verb into files and flags; ok is false if it has a verb or names
+// a program.
 func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -42,7 +43,7 @@ func isVerb(root *kong.Node, word string) bool {
 	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
 }
 
-// flagOfShowing returns the flag of that name of gpuprof itself or of one of showingVerbs; nil if there is none.
+// flagOfShowing returns the flag of gpuprof itself, or of one of showingVerbs, that a word names; nil if there is none.
 func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	if f := FindFlag(root, word); f != nil {
 		return f
@@ -62,18 +63,19 @@ func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// namesFile reports whether words are file names: the first exists, or looks like the path of a missing file.
+// namesFile reports whether the first word is a file name: the file exists, or the word looks like a path and is no
+// program.
 func namesFile(words []string) bool {
 	name := words[0]
 	info, err := os.Stat(name)
-	known := slices.Contains(readable(), strings.ToLower(filepath.Ext(name)))
+	known := slices.Contains(readableExtensions(), strings.ToLower(filepath.Ext(name)))
 	if err != nil {
 		return (known || strings.ContainsRune(name, filepath.Separator)) && commandIn(words) == nil
 	}
 	return known || info.IsDir() || commandIn(words) == nil
 }
 
-// readable lists the extensions of the files that gpuprof shows.
-func readable() []string {
+// readableExtensions lists the extensions of the files that gpuprof shows.
+func readableExtensions() []string {
 	return []string{".json", ".gz", ".zst", ".sqlite", ".db", ".pb", ".gpt", ".pickle", ".pprof", ".xml", ".txt"}
 }

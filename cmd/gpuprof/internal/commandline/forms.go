@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A form of a verb with its own flags is a command of the grammar, named by the verb and one more word. `gpuprof run
-// -- CMD` is RunProgramVerb, `gpuprof tune -- CMD` TuneProgramVerb. ProgramVerb and Joined make these names from typed
-// words.
+// A form of a verb with its own flags is a command of the grammar; its name is the verb and one more word.
+// RunProgramVerb is `gpuprof run -- CMD`, TuneProgramVerb `gpuprof tune -- CMD`. ProgramVerb and Joined replace typed
+// words by these names.
 const (
 	RunProgramVerb  = "run --"
 	TuneProgramVerb = "tune --"
@@ -20,19 +20,20 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// formNames lists the forms with a typed second word; a program after "--" makes a form without one.
+// formNames lists the forms whose second word is typed. Those for a program after "--" have none.
 func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
-// IsForm reports whether a command is a form of another verb; lists and completion omit it.
+// IsForm reports whether a command is a form of another verb. Lists of verbs and completion omit forms.
 func IsForm(name string) bool { return strings.Contains(name, " ") }
 
 // isListed reports whether lists and completion show a command.
 func isListed(n *kong.Node) bool { return !n.Hidden && !IsForm(n.Name) }
 
-// Renamed is a verb's name in an earlier version, and its present name.
+// Renamed has a verb's former and present name.
 type Renamed struct{ Old, New string }
 
-// renamedVerbs lists the verbs of earlier versions (docs/cli.md). They work, with a note, for two minor versions.
+// renamedVerbs lists the verbs renamed by earlier versions (docs/cli.md). The former name works for two minor versions,
+// with a note.
 func renamedVerbs() []Renamed {
 	return []Renamed{
 		{"baseline", "history baseline"}, {"check", checkForm}, {"watch", watchForm},
@@ -40,7 +41,7 @@ func renamedVerbs() []Renamed {
 	}
 }
 
-// Current replaces a renamed verb by its new name; renamed is nil for other verbs.
+// Current replaces a former verb name by the present one; renamed is nil if there is none.
 func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	_, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -54,9 +55,9 @@ func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	return words, nil
 }
 
-// Joined replaces a verb and the word that selects its form by one word: "run", "watch" becomes "run watch". The second
-// word must be the first argument after the verb, but a flag such as --check may be anywhere: "run", "x", "--check"
-// becomes "run --check", "x".
+// Joined replaces a verb and the word that selects a form by one word: "run", "watch" becomes "run watch". Such a word
+// must be the first argument after the verb. A flag that selects a form may be anywhere: "run", "x", "--check" becomes
+// "run --check", "x".
 func Joined(root *kong.Node, words []string) []string {
 	verb, at := firstWord(root, words, 0)
 	if verb == "" || IsForm(verb) {
@@ -87,7 +88,7 @@ func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " -
 
 func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb if only flags, or help, precede it.
+// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb. Only flags or help may precede it.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
@@ -108,7 +109,7 @@ func (r *Renamed) Notice() string {
 	return "gpuprof " + r.Old + " is now gpuprof " + r.New + "; the old spelling works for two more minor versions"
 }
 
-// formsOf returns the forms that complete a verb.
+// formsOf returns the second words of a verb's forms, for completion.
 func formsOf(root *kong.Node, verb string) []Candidate {
 	var out []Candidate
 	for _, form := range formNames() {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// jobs lists the README's jobs, with one command each.
+// jobs lists the user's problems of the README, each with a command.
 const jobs = `  My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
@@ -35,7 +35,7 @@ func (HelpCmd) Help() string {
 // Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
 func (HelpCmd) Run(*cli.App) error { return nil }
 
-// HelpWords turns "help VERB" into "VERB --help" and leaves other words unchanged.
+// HelpWords turns "help VERB" into "VERB --help". Other words are unchanged.
 func HelpWords(words []string) []string {
 	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
 	if at < 0 || words[at] != "help" {
@@ -66,7 +66,7 @@ func VerbNames(root *kong.Node) []string {
 	return out
 }
 
-// NoVerb prints the guide, and fails: a script may have omitted the verb.
+// NoVerb prints the guide. It also returns an error: a script may have omitted the verb by mistake.
 func NoVerb(a *cli.App) error {
 	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
 		return err

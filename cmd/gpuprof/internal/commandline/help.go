@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// PrintHelp prints the help of gpuprof on 40 rows of 80 columns, and the help of a verb in kong's form. Help of run
+// PrintHelp prints the help of gpuprof, on at most 40 rows of 80 columns, or of a verb, in kong's form. The help of run
 // and tune also lists the flags for a user's program.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	verb := ctx.Selected()
@@ -47,7 +47,8 @@ func usageText(forms []string) string {
 	return "Usage: gpuprof " + strings.Join(forms, "\n       gpuprof ") + "\n"
 }
 
-// judgedForms are the forms of the verbs that judge a program. Kong does not know the words after "--".
+// judgedForms lists the forms of the verbs that judge a program. Kong does not know the words after "--", so it cannot
+// list them.
 func judgedForms() map[string][]string {
 	return map[string][]string{
 		"gate":   {"gate --against REF [flags] -- CMD ARG...", "gate OLD NEW [flags]", "gate FILE --max NAME=N [flags]", "gate WORKLOAD --against REF [flags]"},

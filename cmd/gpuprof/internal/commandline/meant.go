@@ -16,7 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// ProgramMeant returns the error for a program without "--" in place of a verb or workload; nil for other words.
+// ProgramMeant returns the error for a program in place of a verb or workload, without "--" before it; nil for other
+// words.
 func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -53,7 +54,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes proposes the command with "--" before the program. more is a text with other proposals.
+// missingDashes returns an error that proposes the command with "--" before the program. more has further proposals.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {
@@ -62,8 +63,8 @@ func missingDashes(why string, before, command []string, more string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
 }
 
-// firstWord returns the index of the first word, from index at on, that is neither a flag nor the value of a flag; -1
-// if there is none. verb is this word if it names a verb of node.
+// firstWord returns the index of the first word, from index at on, that is no flag and no flag's value; -1 if there is
+// none. verb is this word if node has a verb of that name.
 func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
 	for i := at; i < len(words); i++ {
 		w := words[i]
@@ -80,8 +81,8 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	return "", -1
 }
 
-// takesValue reports whether the word after a flag is its value. For run and tune it also considers the flags of run
-// -- and tune --, because the user may mean these.
+// takesValue reports whether the word after a flag is its value. For run and tune it also considers the flags of run --
+// and tune --, which the user may mean.
 func takesValue(node *kong.Node, word string) bool {
 	f := flagMeant(node, word)
 	return f != nil && !f.IsBool()
@@ -138,7 +139,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// OnlyHelp reports whether only --help or -h follows "--": a request for help, not the name of a program.
+// OnlyHelp reports whether "--" is followed by only --help or -h, which asks for help and names no program.
 func OnlyHelp(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "--help" || rest[0] == "-h")
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats holds the occurrences of repeatable flags, in order. For every flag that it parses, kong copies the rest of
-// the command line and keeps the copy: 20,000 flags would take 6 GB. So kong gets only the first occurrence of a
-// repeatable flag, and those directly after an argument, because there the flag ends a list of arguments. It also gets
-// a flag whose value is a separate word with a leading hyphen, because it refuses such a word if that is a flag. Add
-// puts the values of the others back.
+// Repeats has the occurrences of repeatable flags, in order. For every flag that kong parses, it copies the rest of the
+// command line and keeps the copy: 20,000 flags would take 6 GB. So kong gets only the first occurrence of a repeatable
+// flag. It also gets an occurrence directly after an argument, where the flag ends a list of arguments, and one whose
+// value is a separate word with a leading hyphen, which kong refuses if that word is a flag. Add restores the values of
+// the others.
 type Repeats map[*kong.Flag][]occurrence
 
-// occurrence is one use of a flag. left is the number of values that kong reads; taken lists the values taken away
-// from kong.
+// occurrence is one use of a flag. left is the number of values that kong reads; taken has the values that kong does
+// not see.
 type occurrence struct {
 	left  int
 	taken []string
 }
 
-// TakeRepeats takes repeated flags out of a command line. short has the words that kong parses, and more the repeated
+// TakeRepeats takes repeated flags out of a command line. short has the words for kong to parse, more the repeated
 // flags.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
@@ -58,8 +58,8 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 	return short, more
 }
 
-// splitFlag returns the flag that a word names, nil for other words. joined reports that the word has the flag's value
-// too: --output=FILE or -oFILE.
+// splitFlag returns the flag that a word names; nil for other words. joined reports that the word also has the flag's
+// value: --output=FILE or -oFILE.
 func splitFlag(node *kong.Node, word string) (flag *kong.Flag, value string, joined bool) {
 	name, value, joined := strings.Cut(word, "=")
 	if flag = anyFlag(node, name); flag != nil || len(word) < 3 {
@@ -71,7 +71,7 @@ func splitFlag(node *kong.Node, word string) (flag *kong.Flag, value string, joi
 	return flag, word[2:], true
 }
 
-// anyFlag returns the flag of that name of a verb or a parent, also a hidden one; nil if there is none.
+// anyFlag returns the flag of a verb or its parents that a word names, also a hidden one; nil if there is none.
 func anyFlag(node *kong.Node, word string) *kong.Flag {
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {
@@ -83,7 +83,7 @@ func anyFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// Add puts the removed values back between the values that kong has read, in their order.
+// Add inserts the removed values between the values that kong has read, in their order.
 func (r Repeats) Add() {
 	for flag, all := range r {
 		list, is := flag.Target.Addr().Interface().(*[]string)

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// StandardInput replaces "-" by the name of standard input where a verb reads a file. Only one file may be "-".
+// StandardInput replaces "-" by the name of standard input in arguments and flags for input files. Only one file may be
+// "-".
 func StandardInput(kctx *kong.Context) error {
 	reads := 0
 	take := func(v reflect.Value) {

@@ -1,5 +1,5 @@
-// Package doctor is gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy, with
-// exit codes for schedulers. Main gives it a Machine. A card (health.Card) holds one GPU's identity, condition,
+// Package doctor implements gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy,
+// with exit codes for schedulers. Main gives it a Machine. A card (health.Card) has one GPU's identity, condition,
 // figures and fault reports. The package imports cli, no other verb, probe or device.
 package doctor
 
@@ -89,8 +89,8 @@ func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	return nil
 }
 
-// examineDevices opens every device and adds the machine's own reports. It examines the GPUs before it opens one, so
-// that this process is not among the processes on a GPU.
+// examineDevices opens every device and adds the machine's own reports. It examines the GPUs before it opens a device:
+// this process must not be listed as a user of a GPU.
 func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
@@ -107,8 +107,8 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause marks the lines that are missing because the driver is missing. It also marks details: lines that
-// matter only if they are missing.
+// groupByCause sets Because of lines that are missing only because the driver is missing. It also sets Detail of lines
+// that matter only if they are missing.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}

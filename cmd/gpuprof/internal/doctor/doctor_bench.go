@@ -23,7 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureGPUs measures the GPUs and prints the report. Its error carries the verdict's exit code.
+// measureGPUs measures the GPUs and prints the report. Its error has the verdict's exit code.
 func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	ranges, err := ShippedRanges()
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	return c.Conclude(a, last, ranges, outs, sink)
 }
 
-// betweenRounds is the pause between rounds, because a disturbance of a GPU lasts a while.
+// betweenRounds is the time from one round's start to the next: a disturbance of a GPU lasts a while.
 const betweenRounds = time.Minute
 
 // Measured is the result of one round of doctor --bench.
@@ -73,7 +73,7 @@ type Measured struct {
 	Reference *fleet.Report
 }
 
-// Reference reads the file of --against before anything is measured; nil without the flag.
+// Reference reads the fleet's report of --against, before anything is measured; nil without the flag.
 func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 	if c.Against == "" {
 		return nil, nil
@@ -92,7 +92,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 	return r, nil
 }
 
-// measureOnce measures every chosen GPU once, and in the last round also the links between them.
+// measureOnce measures every chosen GPU once; in the last round it also measures the links between them.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
 	if c.usesProcess() {
 		m.Cards = c.lookApart(a.Ctx, machine)
@@ -161,7 +161,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	return m, nil
 }
 
-// Conclude judges the figures, prints the report and returns the verdict as an error with its exit code.
+// Conclude judges the figures and prints the report. It returns the verdict as an error with its exit code.
 func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli.Output, sink *cli.RankSink) error {
 	var beside map[health.Figure]health.Beside
 	var notes []string
@@ -222,8 +222,9 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	return nil
 }
 
-// chooseGPUs turns names into indexes of shown GPUs, and UUIDs of other ones. A name is CUDA's index with or without
-// "cuda:", a UUID or its beginning, MIG instance "0:1" or a PCI bus ID. Without names it chooses all.
+// chooseGPUs returns the chosen GPUs: positions of shown GPUs, and UUIDs of GPUs that CUDA does not show. A name is
+// CUDA's index with or without "cuda:", a UUID or its beginning, a MIG instance such as "0:1", or a PCI bus ID. Without
+// names, all GPUs are chosen.
 func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
 	shown := view.Shown()
 	if len(names) == 0 {
@@ -240,7 +241,7 @@ func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err e
 		if i < 0 {
 			uuid, err := view.Elsewhere(name)
 			if err != nil {
-				return nil, nil, notShown(shown, name, err)
+				return nil, nil, gpuprof.Errorf(gpuprof.ErrDevice, "%w", err)
 			}
 			if i = slices.IndexFunc(shown, func(g GPUName) bool { return g.UUID == uuid }); i < 0 {
 				if !slices.Contains(away, uuid) {
@@ -256,19 +257,19 @@ func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err e
 	return here, away, nil
 }
 
-// shownAs returns the position of the GPU with that index or UUID; -1 if there is none.
+// shownAs returns the position of the GPU with an index or a UUID; -1 if it is not shown.
 func shownAs(shown []GPUName, name string) (int, error) {
 	want := strings.ToLower(name)
 	number, isCuda := strings.CutPrefix(want, "cuda:")
 	if n, err := strconv.Atoi(number); err == nil && len(number) <= 3 {
 		i := slices.IndexFunc(shown, func(g GPUName) bool { return g.Index == n })
 		if i < 0 {
-			return -1, notShown(shown, name, nil)
+			return -1, notShown(shown, name)
 		}
 		return i, nil
 	}
 	if isCuda {
-		return -1, notShown(shown, name, nil)
+		return -1, notShown(shown, name)
 	}
 	if len(strings.TrimPrefix(strings.TrimPrefix(want, "gpu-"), "mig-")) < 4 {
 		return -1, nil // the beginning of a UUID is too short to be unique
@@ -287,10 +288,7 @@ func shownAs(shown []GPUName, name string) (int, error) {
 	return found, nil
 }
 
-func notShown(shown []GPUName, name string, err error) error {
-	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%w", err)
-	}
+func notShown(shown []GPUName, name string) error {
 	var names []string
 	for _, g := range shown {
 		names = append(names, fmt.Sprintf("%d (%s, %s)", g.Index, g.Name, g.UUID))
@@ -301,7 +299,7 @@ func notShown(shown []GPUName, name string, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in another process: CUDA shows a process only one MIG instance.
+// benchElsewhere measures a GPU or MIG instance in a process of its own: CUDA shows a process only one MIG instance.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -310,7 +308,7 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
 
-// benchBy runs a command that measures the GPU or MIG instance of a UUID and sees no other.
+// benchBy runs a command that measures the GPU or MIG instance of a UUID; the command sees no other.
 func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card {
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+uuid)
 	out, words, runErr := cmd.Run(ctx)
@@ -324,8 +322,8 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	return failedGPU(uuid, err)
 }
 
-// CardsOf parses the report of the other process, and returns its health.Cards with the device named by UUID: index 0
-// is another GPU there.
+// CardsOf parses the report of benchElsewhere's process, and returns its card. The card names the device by UUID, since
+// index 0 is another GPU there.
 func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {
@@ -349,7 +347,7 @@ type benchProgress struct {
 	done, total int
 }
 
-// phasesOf is the number of phases that devicebench.Run reports per device.
+// phasesOf is the number of phases per device that devicebench.Run reports.
 const phasesOf = 6
 
 func newBenchProgress(a *cli.App, here, away int) *benchProgress {

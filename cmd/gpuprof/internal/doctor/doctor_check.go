@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// A check must end in time even if the driver hangs: another process asks the driver. It is killed at its time limit,
-// and abandoned if it does not end. This process calls no driver.
+// A check must end in time even if the driver hangs. Therefore another process calls the driver. At its time limit that
+// process is killed, and this process does not wait for it if it cannot end.
 
 const (
 	quickWithin = 25 * time.Second // with --quick
@@ -27,7 +27,6 @@ const (
 	spare = 5 * time.Second
 )
 
-// usesProcess reports whether another process examines the GPUs.
 func (c *Cmd) usesProcess() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
 
 func (c *Cmd) timeLimit() time.Duration {
@@ -68,11 +67,11 @@ func (c *Cmd) checkFlags() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
 }
 
-// lookApart returns the health.Cards of the GPUs that another process examined; at least one.
+// lookApart returns the cards of the GPUs, at least one. Another process examines the GPUs.
 func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
-	exe, err := os.Executable()
+	exe, err := cli.OwnProgram()
 	if err != nil {
-		return FailedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
+		return FailedCard(health.AllGPUs, err)
 	}
 	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.timeLimit().String()}
 	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
@@ -93,8 +92,8 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	return cards
 }
 
-// cardsWithin runs a command that prints a health report, and returns the report's health.Cards. If the report is
-// missing, it returns one card with the reason.
+// cardsWithin runs a command that prints a health report, and returns the report's cards. If there is no report, it
+// returns one card with the reason.
 func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	out, words, runErr := cmd.Run(ctx)
 	var r health.Report
@@ -117,7 +116,7 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	return FailedCard(health.AllGPUs, runErr)
 }
 
-// check writes a health report from the faults that GPUs, driver and kernel log report, without a benchmark.
+// check reports the faults that GPUs, driver and kernel log know of, without a benchmark.
 func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {
@@ -134,8 +133,7 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
-// usedBy returns a health.Card without measurements for each target if another program uses one of the GPUs;
-// otherwise nil.
+// usedBy returns a card without measurements for each target if another program uses one of the GPUs; otherwise nil.
 func usedBy(targets []devicebench.Target) []health.Card {
 	var cards []health.Card
 	used := false
@@ -156,7 +154,7 @@ func usedBy(targets []devicebench.Target) []health.Card {
 	return cards
 }
 
-// inUse reports whether nothing was measured because other programs use the GPUs.
+// inUse reports whether nothing was measured, because other programs use the GPUs.
 func inUse(r *health.Report) bool {
 	used := false
 	for i := range r.Devices {
@@ -169,8 +167,8 @@ func inUse(r *health.Report) bool {
 	return used
 }
 
-// asScheduler converts the verdict for the caller of the check. A failing prolog drains its node, so it fails only for
-// a fault that a device reports; for an unknown state only with --unknown drain.
+// asScheduler converts the verdict for a scheduler. A failing prolog drains its node. It therefore fails only for a
+// fault that a device itself reports, and for an unknown state only with --unknown drain.
 func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// Machine gives doctor access to the driver, NVML and the kernel log. Main fills it.
+// Machine gives doctor access to the driver, NVML and the kernel log. Main sets it.
 type Machine struct {
 	Examine     func() []gpuprof.CheckLine                   // everything except the devices
 	ExamineGPUs func() []gpuprof.CheckLine                   // the CUDA device, its libraries, telemetry and each GPU
@@ -24,10 +24,10 @@ type GPUs interface {
 	gpuNames
 	// Target returns the GPU at a position in Shown, ready to be measured.
 	Target(index int) (devicebench.Target, error)
-	// Between measures the links between the GPUs at the positions here in Shown, and an all-reduce over these GPUs.
-	// Each moves arrays of the given number of bytes.
+	// Between measures the links between the GPUs at the given positions in Shown, and an all-reduce over these GPUs.
+	// bytes is the size of each copy and of the array.
 	Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce)
-	// Accounts adds the machine's fault reports to the GPUs' health.Cards. everyGPU adds cards for further faulty
+	// Accounts adds the machine's fault reports to the GPUs' cards. If everyGPU is set, it adds cards of further faulty
 	// GPUs.
 	Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card
 	Close() error
@@ -39,7 +39,7 @@ type gpuNames interface {
 	// could add.
 	Shown() []GPUName
 	Hidden() []string
-	// Elsewhere returns the UUID of a GPU whose name CUDA does not list.
+	// Elsewhere returns the UUID of a GPU whose name Shown does not list.
 	Elsewhere(name string) (uuid string, err error)
 }
 
@@ -49,7 +49,7 @@ type GPUName struct {
 	UUID, Name string
 }
 
-// linkBytes is the size of a copy between GPUs, and of an array summed over them.
+// linkBytes is the size of a copy between GPUs, and of the array of their all-reduce.
 const linkBytes = 256 << 20
 
 // FailedCard returns a health.Card for a device, or AllGPUs, that could not be examined.

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine reports which program the command gpuprof starts (a PyPI project shares the name). self is the path of
+// pathLine reports which program the command "gpuprof" starts: a PyPI project has the same name. self is the path of
 // this executable.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
@@ -41,7 +41,7 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// isStartScript reports whether file is the script, with another name, that a wheel installs next to this program.
+// isStartScript reports whether file is the shell script that a wheel installs beside this program and that starts it.
 func isStartScript(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
@@ -49,7 +49,7 @@ func isStartScript(file, self string) bool {
 	return cli.SameFile(self, filepath.Join(filepath.Dir(file), cli.Distribution)) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
 }
 
-// isPython reports whether a file is a Python script, as pip installs for a package's commands.
+// isPython reports whether a file is a Python script. pip installs a package's commands as such.
 func isPython(file string) bool {
 	line := firstLine(file)
 	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))

@@ -1,4 +1,4 @@
-// Package explain is gpuprof explain, for a rule, a warning, a column or a term. It imports cli, no other verb.
+// Package explain implements gpuprof explain for a rule, a warning, a column or a term. It imports cli, no other verb.
 package explain
 
 import (
@@ -35,7 +35,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return a.Documents.Explanation.Show(a, c.Format, entries)
 }
 
-// explainedByList returns the error for a name that belongs to gpuprof explain list; nil for other names.
+// explainedByList returns the error about a name that gpuprof explain list explains; nil for other names.
 func explainedByList(a *cli.App, name string) error {
 	if slices.Contains(cli.ListKinds(), name) || a.IsWorkload(name) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no single rule, warning, column or term", name).WithFix("gpuprof explain list %s lists it", name)

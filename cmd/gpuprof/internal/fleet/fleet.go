@@ -1,5 +1,5 @@
-// Package fleet is gpuprof fleet: it merges the documents that the ranks of a job stored in a folder or bucket, and
-// names the slow GPU or node. It imports cli and input, no other verb.
+// Package fleet implements gpuprof fleet: it merges the documents that the ranks of a job stored in a folder or bucket,
+// and names the slow GPU or node. It imports cli and input, no other verb.
 package fleet
 
 import (
@@ -57,7 +57,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	doc := a.Documents.Fleet
 	outs, err := doc.Outputs(c.Output, c.Force)
 	if err == nil {
-		err = errors.Join(cli.KnownPlot(a, c.Plot), cli.CheckPlot(a, c.Plot, outs))
+		err = cli.CheckPlot(a, c.Plot, outs)
 	}
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return cli.Verdict{Code: r.ExitCode} // the report has the message
 }
 
-// printHosts prints the nodes to measure again, as the host list of a launcher.
+// printHosts prints the nodes to measure again as a launcher's list of hosts.
 func printHosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {
@@ -92,7 +92,7 @@ func printHosts(a *cli.App, r *fleet.Report) error {
 	return err
 }
 
-// merge reads the ranks' documents and judges them.
+// merge reads and judges the documents of the ranks.
 func (c *Cmd) merge(a *cli.App) (*fleet.Report, error) {
 	if c.Wait < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --wait %s: it is negative", c.Wait).WithFix("leave it out to wait for none")
@@ -137,7 +137,7 @@ func (c *Cmd) readJob(a *cli.App, dir string) (*fleet.Job, error) {
 	return job, err
 }
 
-// tracesInstead returns an error if the folder has traces and no document of a rank.
+// tracesInstead returns an error if the folder has traces in place of the documents of ranks.
 func tracesInstead(ctx context.Context, dir string) error {
 	if strings.Contains(dir, "://") {
 		return nil
@@ -163,7 +163,7 @@ func tracesInstead(ctx context.Context, dir string) error {
 	return nil
 }
 
-// mostWaiting returns the share of --max straggler=SHARE; 0 without the flag.
+// mostWaiting returns the share, 0 to 1, of --max straggler=SHARE; 0 without the flag.
 func (c *Cmd) mostWaiting() (float64, error) {
 	most := 0.0
 	for _, v := range c.Max {

@@ -1,5 +1,5 @@
-// Package formats has the table of output formats: for each kind of document the formats on standard output and in
-// files. It alone imports the packages of report. It imports cli, and no verb, workload or device.
+// Package formats has the table of output formats: for each kind of document, the formats on standard output and in
+// files. Only this package imports the packages of report. It imports cli, and no verb, workload or device.
 package formats
 
 import (
@@ -43,26 +43,22 @@ import (
 func Documents(tool gpuprof.Tool) cli.Documents {
 	return cli.Documents{
 		Run: cli.Kind[[]*gpuprof.Run]{What: "a run", Prints: []string{"table", "json", "brief-json", "csv", "bench", "markdown"}, Writers: addBrief(brief.Runs, addPages(page.Runs, 0, addPictures(figure.OfRuns, map[string]cli.Writer[[]*gpuprof.Run]{
-			"json":     func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return document.EncodeRuns(w, runs...) },
-			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return pprof.Write(w, runs) },
-			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return perfetto.Write(w, runs) },
-			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return csv.Write(w, runs) },
-			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return benchfmt.Write(w, runs) },
-			"bmf":      func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return metrics.WriteBMF(w, runs) },
-			"openmetrics": func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error {
-				return metrics.WriteOpenMetrics(w, runs)
-			},
+			"json":        func(w io.Writer, runs []*gpuprof.Run, _ cli.Screen) error { return document.EncodeRuns(w, runs...) },
+			"pprof":       plain(pprof.Write),
+			"perfetto":    plain(perfetto.Write),
+			"csv":         plain(csv.Write),
+			"bench":       plain(benchfmt.Write),
+			"bmf":         plain(metrics.WriteBMF),
+			"openmetrics": plain(metrics.WriteOpenMetrics),
 		})))},
 		Comparison: cli.Kind[*compare.Comparison]{What: "a comparison", Prints: []string{"table", "json", "brief-json", "markdown", "bench"}, Writers: addBrief(always(brief.Comparison), addPages(page.Comparison, markdown.CommentLimit, addPictures(figure.OfComparison, map[string]cli.Writer[*compare.Comparison]{
 			"json": EncodeVerdict,
 			"junit": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 			},
-			"bench": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return benchfmt.WriteComparison(w, c) },
-			"bmf":   func(w io.Writer, c *compare.Comparison, _ cli.Screen) error { return metrics.WriteComparisonBMF(w, c) },
-			"openmetrics": func(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
-				return metrics.WriteComparisonOpenMetrics(w, c)
-			},
+			"bench":       plain(benchfmt.WriteComparison),
+			"bmf":         plain(metrics.WriteComparisonBMF),
+			"openmetrics": plain(metrics.WriteComparisonOpenMetrics),
 		})))},
 		Tuning: cli.Kind[*tune.Result]{What: "a tuning result", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Tune, 0, addPictures(figure.OfTuning, nil))},
 		Analysis: cli.Kind[*cli.Study]{What: "an analysis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(briefStudy), addPages(pageOfStudy, 0, addPictures(figureOfStudy, map[string]cli.Writer[*cli.Study]{
@@ -86,21 +82,26 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"speedscope": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error {
 				return stacks.WriteMemorySpeedscope(w, a, tool.Version)
 			},
-			"folded": func(w io.Writer, a *memsnap.Analysis, _ cli.Screen) error { return stacks.WriteMemoryFolded(w, a) },
+			"folded": plain(stacks.WriteMemoryFolded),
 		})))},
 		History: cli.Kind[*history.Report]{What: "a history", Prints: []string{"table", "json", "markdown", "csv"}, Writers: addPages(page.History, markdown.CommentLimit, addPictures(figure.OfHistory, map[string]cli.Writer[*history.Report]{
-			"csv": func(w io.Writer, r *history.Report, _ cli.Screen) error { return csv.History(w, r) },
+			"csv": plain(csv.History),
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Fleet, 0, addPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
 		// Both kinds come from doctor and have the same formats.
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Health), printInFull(addPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
-			"prometheus": func(w io.Writer, r *health.Report, _ cli.Screen) error { return prometheus.Write(w, r) },
+			"prometheus": plain(prometheus.Write),
 		})))},
 		Diagnosis:   cli.Kind[*gpuprof.Diagnosis]{What: "a diagnosis", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Diagnosis), wideInFull(addPages(page.Diagnosis, 0, nil)))},
 		Check:       cli.Kind[*gpuprof.CheckReport]{What: "a check", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Check, 0, nil)},
 		Noise:       cli.Kind[*compare.NoisePlan]{What: "a measurement of noise", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Noise, 0, nil)},
-		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(explanations(tool), addPages(page.Explanation, 0, nil))},
+		Explanation: cli.Kind[[]explain.Entry]{What: "an explanation", Prints: []string{"table", "json", "brief-json"}, Writers: addBrief(briefExplanations(tool), addPages(page.Explanation, 0, nil))},
 	}
+}
+
+// plain adapts a writer to which the screen does not matter.
+func plain[D any](write func(io.Writer, D) error) cli.Writer[D] {
+	return func(w io.Writer, doc D, _ cli.Screen) error { return write(w, doc) }
 }
 
 // addBrief adds the shortened JSON for agents.
@@ -115,13 +116,13 @@ func addBrief[D any](build func(D) (*brief.Document, error), others map[string]c
 	return others
 }
 
-// always adapts a builder that returns no error.
+// always adapts a builder that cannot fail.
 func always[D any](build func(D) *brief.Document) func(D) (*brief.Document, error) {
 	return func(doc D) (*brief.Document, error) { return build(doc), nil }
 }
 
-// explanations builds brief documents of explanations. They have no head, so tool is added.
-func explanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
+// briefExplanations builds brief documents of explanations, and adds the tool, which explanations do not have.
+func briefExplanations(tool gpuprof.Tool) func([]explain.Entry) (*brief.Document, error) {
 	return func(entries []explain.Entry) (*brief.Document, error) {
 		d := brief.Explanations(entries)
 		d.Tool = tool
@@ -153,8 +154,8 @@ func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), o
 	return others
 }
 
-// addPages adds the formats of a page, and the document's JSON if others has none. limit is the largest number of
-// bytes of Markdown; 0 for no limit.
+// addPages adds the formats of a page, and the document's JSON unless others has it. limit is the largest size of
+// Markdown, bytes; 0 for no limit.
 func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -167,7 +168,7 @@ func addPages[D any](build func(D) (*page.Page, error), limit int, others map[st
 			return table.Write(w, p, tableOptions(o))
 		},
 		"markdown": func(w io.Writer, p *page.Page, _ cli.Screen) error { return markdown.Write(w, p, limit) },
-		"html":     func(w io.Writer, p *page.Page, _ cli.Screen) error { return html.Write(w, p) },
+		"html":     plain(html.Write),
 	} {
 		others[format] = func(w io.Writer, doc D, o cli.Screen) error {
 			p, err := build(doc)
@@ -180,7 +181,7 @@ func addPages[D any](build func(D) (*page.Page, error), limit int, others map[st
 	return others
 }
 
-// printInFull prints tables with all rows and columns, for documents in which every GPU must be visible.
+// printInFull makes tables show all rows and columns, for documents in which every GPU must be visible.
 func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -190,7 +191,7 @@ func printInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[
 	return formats
 }
 
-// wideInFull prints tables at full width if all rows are printed, so that no cell is cut.
+// wideInFull gives tables unlimited width if all rows are printed, so that no cell is cut.
 func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	write := formats["table"]
 	formats["table"] = func(w io.Writer, doc D, o cli.Screen) error {
@@ -202,7 +203,7 @@ func wideInFull[D any](formats map[string]cli.Writer[D]) map[string]cli.Writer[D
 	return formats
 }
 
-// Site renders a history as static pages: an index, a page per benchmark, and the data.
+// Site returns the files of a history's static pages: an index, a page per benchmark, and the data.
 func Site(r *history.Report) ([]cli.SiteFile, error) {
 	pages, err := page.HistorySite(r)
 	if err != nil {
@@ -215,7 +216,7 @@ func Site(r *history.Report) ([]cli.SiteFile, error) {
 	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return document.Encode(w, r) }}), nil
 }
 
-// Opening writes an answer alone, as the first screen while a program is recorded.
+// Opening writes an answer without a page, while a program is recorded.
 func Opening(w io.Writer, a gpuprof.Answer, o cli.Screen) error {
 	return table.Write(w, &page.Page{Answer: a}, tableOptions(o))
 }
@@ -238,7 +239,7 @@ func figureOfStudy(s *cli.Study, plot string) (*figure.Figure, error) {
 	return figure.OfAnalysis(s.Analysis, s.Indexes, plot)
 }
 
-// TellGitHub annotates the step and adds to its summary if it runs in GitHub Actions.
+// TellGitHub annotates the current step of GitHub Actions and adds to its summary. It does nothing elsewhere.
 func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
 	if !github.Active(getenv) {
 		return nil
@@ -261,7 +262,7 @@ func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	text, err := json.MarshalIndent(document.WithAnswer(c), "", " ")
 	if err == nil {
-		_, err = w.Write(append(lists.ReplaceAllFunc(text, oneLine), '\n'))
+		_, err = w.Write(append(numberLists.ReplaceAllFunc(text, oneLine), '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the comparison as JSON: %w", err)
@@ -269,13 +270,14 @@ func EncodeVerdict(w io.Writer, c *compare.Comparison, _ cli.Screen) error {
 	return nil
 }
 
-// lists matches indented lists of numbers. It cannot match inside a JSON string, which contains no line break.
-var lists = lazyregexp.New(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
+// numberLists matches indented lists of numbers. It cannot match inside a JSON string, since that has no line break.
+var numberLists = lazyregexp.New(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 
 // oneLine joins a list onto one line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt returns the start of a comparison's first process; zero if unknown: equal inputs then give equal output.
+// startedAt returns the start of a comparison's first process; zero if it is unknown, so that equal inputs give equal
+// outputs.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {
@@ -289,8 +291,8 @@ func startedAt(c *compare.Comparison) time.Time {
 	return time.Unix(int64(first), 0).UTC()
 }
 
-// PlotKinds lists the values of --plot. Without one a sweep draws its scaling curve, a run its stages.
+// PlotKinds lists the values of --plot.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText lists the plots of a kind of document, whose name is of; for "" the plots of all kinds.
+// PlotsText lists the plots of a kind of document; for "" those of all kinds.
 func PlotsText(of string) string { return figure.KindsText(of) }

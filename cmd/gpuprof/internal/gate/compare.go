@@ -5,7 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 )
 
-// CompareCmd is the command line of gpuprof compare, which judges like gate but does not exit 1.
+// CompareCmd is the command line of gpuprof compare. It judges like gate, but a regression does not change its exit
+// code.
 type CompareCmd struct {
 	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof or another benchmark program (docs/ci.md lists them); a trace or an analysis; a folder of gpuprof run -- CMD; or a stored baseline (auto: the one that fits). Without files: run.previous.json and run.json."`
 	New         string `arg:"" optional:"" complete:"file" help:"Result file after."`

@@ -1,6 +1,6 @@
-// Package gate is gpuprof gate and gpuprof compare: it judges whether a program became slower, with an exit code for
-// CI (gate) and without (compare). Input: results, a trace or two builds. Output: a comparison on the terminal, in
-// files and on GitHub. It imports cli, input and judge, no other verb.
+// Package gate implements gpuprof gate and gpuprof compare. Both judge whether a program became slower, gate with an
+// exit code for CI. Input: results, a trace or two builds. Output: a comparison on the terminal, in files and on
+// GitHub. It imports cli, input and judge, no other verb.
 package gate
 
 import (
@@ -108,7 +108,7 @@ func (c *Cmd) judgeSides(a *cli.App, o compare.Options, budgets []compare.Budget
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
 
-// runNoise runs --aa and --plan, which judge nothing.
+// runNoise implements --aa and --plan, which judge nothing.
 func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	refuse := func(what string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")
@@ -132,7 +132,7 @@ func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	return c.measureNoise(a, o)
 }
 
-// checkFlags refuses flags that this way of judging ignores.
+// checkFlags refuses flags that have no effect with the given arguments.
 func (c *Cmd) checkFlags(command bool) error {
 	refuse := func(what, why string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s", what, why).WithFix("leave it out")

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks limits the pairs of gate --aa: 48 processes show the share of slow ones to about 5 percentage points.
+// noiseBlocks limits the pairs of gate --aa: 48 processes give the share of slow ones to about 5 percentage points.
 const noiseBlocks = 24
 
 // measureNoise implements gate --aa: it measures the present build against itself.
@@ -44,13 +44,14 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	}
 	n.Machine, n.Command = b.Runner(a)
 	n.MeasuredAt = m.Clock().UTC().Format(time.RFC3339)
-	if err := keepNoise(n); err != nil {
+	if err := storeNoise(n); err != nil {
 		a.Note("%v", err)
 	}
 	return c.printNoise(a, n, o)
 }
 
-// measureNoiseOf measures blocks of one program against itself and returns their scatter.
+// measureNoiseOf measures blocks of one program against itself and returns their scatter. The error is ErrInput if too
+// few fit into the budget.
 func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
@@ -63,7 +64,7 @@ func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise
 	return compare.MeasureNoise(blocks, o)
 }
 
-// planGate implements gate --plan: it plans from the noise that --aa stored.
+// planGate implements gate --plan: it plans from the noise that gate --aa stored.
 func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
@@ -107,7 +108,7 @@ func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done fu
 	return out, done, err
 }
 
-// NoiseFile returns the file for a runner's noise. The name does not reveal the command, which may contain secrets.
+// NoiseFile returns the file for a runner's noise. Its name is a hash: the command may contain secrets.
 func NoiseFile(machine, command string) (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {
@@ -118,8 +119,9 @@ func NoiseFile(machine, command string) (string, error) {
 	return filepath.Join(dir, "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
 }
 
-// keepNoise stores a runner's noise for gate --plan, atomically: of several writers the last wins.
-func keepNoise(n *compare.MachineNoise) error {
+// storeNoise stores a runner's noise for gate --plan. It replaces the file atomically; the last of several writers
+// wins.
+func storeNoise(n *compare.MachineNoise) error {
 	path, err := NoiseFile(n.Machine, n.Command)
 	if err != nil {
 		return fmt.Errorf("keeping the noise for gate --plan: %w", err)
@@ -161,7 +163,7 @@ func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	return n, nil
 }
 
-// printNoise prints the noise, and the smallest change that gates find under this noise.
+// printNoise prints the noise and the smallest change that a gate finds under it.
 func (c *Cmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
 	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// BaselineCmd is gpuprof history baseline: it keeps stored sessions with which later runs are compared.
+// BaselineCmd is the command line of gpuprof history baseline. A baseline has stored sessions with which later runs are
+// compared.
 type BaselineCmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 

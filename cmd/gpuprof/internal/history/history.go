@@ -1,6 +1,6 @@
-// Package history is gpuprof history: it adds sessions to a store, shows trends, and decides whether a benchmark
-// became slower over the last sessions. It also keeps baselines. Reports go to the terminal, to files or to static
-// pages. It imports cli, input and judge, no other verb.
+// Package history implements gpuprof history: it adds sessions to a store, shows trends, and decides whether a
+// benchmark became slower over the last sessions. It also stores baselines. Reports go to the terminal, to files or to
+// static pages. It imports cli, input and judge, no other verb.
 package history
 
 import (
@@ -44,7 +44,7 @@ func (Cmd) Help() string {
 // open opens the store of --store or of GPUPROF_STORE.
 func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
-// trends holds the flags of the commands that read a store.
+// trends has the flags of the commands that show a store.
 type trends struct {
 	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
 	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
@@ -116,7 +116,7 @@ func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, er
 	return r, errors.Join(errs...)
 }
 
-// buildOptions returns the options of the command line, with the commit order of this checkout.
+// buildOptions returns the options of the command line, with the order of this checkout's commits.
 func (c *trends) buildOptions(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {

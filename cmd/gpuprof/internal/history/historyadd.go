@@ -41,7 +41,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	if err != nil {
 		return err
 	}
-	sentinel, err := c.measureSentinel(a)
+	sentinel, err := c.readSentinel(a)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	return errors.Join(errs...)
 }
 
-// measureSentinel merges the results of all files of --sentinel; nil without files.
-func (c *AddCmd) measureSentinel(a *cli.App) (*compare.Result, error) {
+// readSentinel merges the results of all files of --sentinel; nil without files.
+func (c *AddCmd) readSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
 		found, err := readResults(a, path)
@@ -108,7 +108,7 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 	return nil
 }
 
-// readResults reads all results of a file: the points of a sweep, or the counters and step times of a trace.
+// readResults reads all results of a file: the points of a sweep, or one with the counters and step times of a trace.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
 	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {

@@ -82,7 +82,8 @@ func (c *CheckCmd) checkFlags(command bool) error {
 	return nil
 }
 
-// toConfirm returns the largest of the latest changes that reach the threshold and may come from code; nil if none.
+// toConfirm returns the change to measure again; nil if there is none. Of the latest change of each metric it is the
+// largest that reaches the threshold and may come from code.
 func toConfirm(r *history.Report) *history.Change {
 	var found *history.Change
 	worst := math.Log1p(r.Threshold)
@@ -101,7 +102,7 @@ func toConfirm(r *history.Report) *history.Change {
 	return found
 }
 
-// confirmChange measures both sides of a change in this job.
+// confirmChange measures the commit before a change against this checkout.
 func (c *CheckCmd) confirmChange(a *cli.App, change *history.Change) error {
 	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
 	j := judge.Flags{Format: "table", Seed: 1}

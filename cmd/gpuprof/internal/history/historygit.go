@@ -18,7 +18,7 @@ import (
 // hexCommit matches a commit's ID or its first digits.
 var hexCommit = lazyregexp.New(`^[0-9a-f]{7,64}$`)
 
-// commitOf returns the commit of a revision. Outside of its checkout a commit must be given by its digits.
+// commitOf returns the commit of a revision. Outside of its checkout, only a commit's digits can name it.
 func commitOf(c judge.Children, revision string) (string, error) {
 	if id, err := c.Revision("", revision); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
@@ -29,7 +29,8 @@ func commitOf(c judge.Children, revision string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the commit %s: it is no revision of this checkout", revision).WithFix("give a branch, tag or commit (a shallow clone may lack it), or seven digits of a commit or more")
 }
 
-// measuredCommit returns the given commit, or the one checked out here, with Dirty set if files differ from it.
+// measuredCommit returns the given commit. Without one it returns the commit checked out here, with Dirty set if files
+// differ from it.
 func measuredCommit(c judge.Children, given string) (out history.Commit, err error) {
 	if given == "" {
 		out.ID, err = c.Revision("", "HEAD")
@@ -55,7 +56,7 @@ func measuredCommit(c judge.Children, given string) (out history.Commit, err err
 	return out, nil
 }
 
-// fillCommit sets time, author and subject from a text that separates them by zero bytes.
+// fillCommit sets a commit's time, author and subject from a text that separates them by zero bytes.
 func fillCommit(c *history.Commit, text string) {
 	parts := strings.SplitN(strings.TrimSpace(text), "\x00", 3)
 	if s, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
@@ -66,7 +67,7 @@ func fillCommit(c *history.Commit, text string) {
 	}
 }
 
-// projectName returns the name of the remote repository, else of the checkout's folder, else "default".
+// projectName returns the name of the remote repository, or of the checkout's folder without a remote, or "default".
 func projectName(c judge.Children) string {
 	if out, err := c.Git("", "config", "--get", "remote.origin.url"); err == nil {
 		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {

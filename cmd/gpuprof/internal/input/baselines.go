@@ -26,7 +26,8 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-// StoredFit returns the sessions of the stored baseline that fits a run, latest last; dir is as for OpenStore.
+// StoredFit returns the sessions of the stored baseline that fits a run, latest last. dir is the store's folder; ""
+// means the default.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {
@@ -46,7 +47,8 @@ func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // encode no baselines as [], not null
 }
 
-// ListBaselines prints the baselines in a folder ("" for the default) of a workload ("" for all).
+// ListBaselines prints the baselines of a workload in a folder. An empty dir means the default folder, an empty
+// workload all workloads.
 func ListBaselines(a *cli.App, dir, format, workload string) error {
 	store, err := OpenStore(dir)
 	if err != nil {

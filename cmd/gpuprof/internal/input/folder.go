@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// analysisFile is the name of the analysis in the folder that gpuprof run -- CMD leaves.
+// analysisFile is the name of the analysis in the folder that gpuprof run -- CMD writes.
 const analysisFile = "analysis.json"
 
 // IsRecording reports whether a path is a folder of gpuprof run -- CMD.
@@ -38,7 +38,8 @@ func SnapshotsIn(path string) ([]string, error) {
 	return found, nil
 }
 
-// AnalysisIn returns the path of the analysis in a recording's folder; ErrUsage names the verb that makes it.
+// AnalysisIn returns the path of the analysis in a recording's folder. If there is none, the error is ErrUsage and
+// names the command that makes one.
 func AnalysisIn(dir string) (string, error) {
 	path := filepath.Join(dir, analysisFile)
 	if _, err := os.Stat(path); err == nil {
@@ -55,7 +56,7 @@ func AnalysisIn(dir string) (string, error) {
 		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
 }
 
-// openFolder finds the recordings in a folder. Several are the ranks of one job.
+// openFolder finds the recordings in a folder; several are the ranks of one job.
 func (in *File) openFolder() (err error) {
 	in.IsTrace = true
 	if in.folder, err = SnapshotsIn(in.Path); err != nil {
@@ -69,13 +70,19 @@ func (in *File) openFolder() (err error) {
 
 func (in *File) folderResult(a *cli.App) ([]*compare.Result, error) {
 	if in.Memory {
-		found, err := AnalyzeMemoryFiles(a, in.folder)
-		if err != nil {
-			return nil, err
-		}
-		return []*compare.Result{results.FromMemory(found)}, nil
+		return memoryResult(AnalyzeMemoryFiles(a, in.folder))
 	}
-	analysis, indexes, err := AnalyzeTraces(a, in.folder, AnalyzeOptions{})
+	return in.traceResult(AnalyzeTraces(a, in.folder, AnalyzeOptions{}))
+}
+
+func memoryResult(found *memsnap.Analysis, err error) ([]*compare.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*compare.Result{results.FromMemory(found)}, nil
+}
+
+func (in *File) traceResult(analysis *analyze.Analysis, indexes []*analyze.Index, err error) ([]*compare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +112,7 @@ func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	return AnalyzeMemory(a, ins, memsnap.Options{})
 }
 
-// AnalyzeRecordings analyzes recordings: it returns memory for memory snapshots, or else traces.
+// AnalyzeRecordings analyzes recordings. It returns memory if they are memory snapshots, and traces otherwise.
 func AnalyzeRecordings(a *cli.App, paths []string) (memory *memsnap.Analysis, traces []*analyze.Index, err error) {
 	if !cli.IsDir(paths[0]) {
 		in, err := OpenFile(a.Ctx, paths[0])

@@ -1,5 +1,5 @@
 // Package input reads the files that the command line names: results of gpuprof and of other programs, traces, memory
-// snapshots, baselines. It opens each file once, so that a pipe works too. It imports cli, and no verb.
+// snapshots and baselines. It opens each file once, so that a file may be a pipe. It imports cli, and no verb.
 package input
 
 import (
@@ -28,14 +28,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// LimitHeap keeps the heap near 7/8 of the given memory, in bytes, instead of twice the live data. undo restores the
-// old limit.
+// LimitHeap makes the garbage collector keep the heap below 7/8 of the given memory, bytes, in place of twice the live
+// data. undo restores the old limit.
 func LimitHeap(memory int64) (undo func()) {
 	before := debug.SetMemoryLimit(memory / 8 * 7)
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// File is an input file. It is opened once, so that a pipe works too, and recognised by its first bytes.
+// File is an input file. It is opened once, so that it may be a pipe, and recognised by its first bytes.
 type File struct {
 	Path     string
 	File     *outside.File // nil until it is opened
@@ -51,7 +51,7 @@ type File struct {
 	folder   []string // the recordings, if Path is a folder
 }
 
-// Bytes read to recognise a file: of its content as stored, and of its decompressed text.
+// Bytes read to recognise a file: of its stored content, and of its decompressed text.
 const (
 	headStored = 512
 	headText   = 64 << 10
@@ -95,7 +95,7 @@ func (in *File) Close() error {
 	return in.File.Close()
 }
 
-func (in *File) document() ([]byte, error) {
+func (in *File) readDocument() ([]byte, error) {
 	if !in.whole {
 		in.text, in.err = in.File.Bytes(outside.Document())
 		in.whole = true
@@ -111,7 +111,7 @@ func (in *File) Reader() io.Reader {
 	return in.File.Text()
 }
 
-// Result returns the one result of the file, or the counters and step times of a trace.
+// Result returns the single result of the file or trace; ErrUsage if there are several.
 func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	found, err := in.Results(a)
 	if err != nil {
@@ -123,7 +123,7 @@ func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	return found[0], nil
 }
 
-// Results returns every run of the file, or the counters and step times of a trace.
+// Results returns every result of the file. A trace's result has its counters and step times.
 func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	if in.folder != nil {
 		return in.folderResult(a)
@@ -131,7 +131,7 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	var err error
 	if !in.IsTrace {
 		var found []*compare.Result
-		if found, err = in.parsed(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
+		if found, err = in.parseResults(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
 			return found, err
 		}
 		if _, large := errors.AsType[*outside.TooLarge](err); large {
@@ -139,30 +139,18 @@ func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 		}
 	}
 	if in.Memory {
-		found, err := AnalyzeMemory(a, []*File{in}, memsnap.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return []*compare.Result{results.FromMemory(found)}, nil
+		return memoryResult(AnalyzeMemory(a, []*File{in}, memsnap.Options{}))
 	}
 	analysis, indexes, traceErr := AnalyzeInputs(a, []*File{in}, AnalyzeOptions{})
-	switch {
-	case traceErr != nil && err != nil:
+	if traceErr != nil && err != nil {
 		return nil, err // the error of reading a result is more helpful
-	case traceErr != nil:
-		return nil, traceErr
 	}
-	r, err := results.FromIndexes(indexes, analysis)
-	if err != nil {
-		return nil, err
-	}
-	r.Source = document.CleanText(cli.ShownPath(in.Path))
-	return []*compare.Result{r}, nil
+	return in.traceResult(analysis, indexes, traceErr)
 }
 
-// parsed returns the results of a file that is not a trace.
-func (in *File) parsed() ([]*compare.Result, error) {
-	text, err := in.document()
+// parseResults returns the results of a file that is not a trace.
+func (in *File) parseResults() ([]*compare.Result, error) {
+	text, err := in.readDocument()
 	if err != nil {
 		return nil, results.Failed(in.Path, err)
 	}
@@ -173,12 +161,12 @@ func (in *File) parsed() ([]*compare.Result, error) {
 	return found, err
 }
 
-// Run returns the one run of the file.
+// Run returns the single run of the file; ErrUsage if there are several.
 func (in *File) Run() (*gpuprof.Run, error) {
 	if in.IsTrace {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a recording, and baselines are of runs", in.Path).WithFix("give a file written by gpuprof run")
 	}
-	text, err := in.document()
+	text, err := in.readDocument()
 	if err != nil {
 		return nil, results.Failed(in.Path, err)
 	}
@@ -192,7 +180,7 @@ func (in *File) Run() (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// ReadCounted opens a file and returns its Result.
+// ReadCounted opens a file and returns its single Result.
 func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	in, err := OpenFile(a.Ctx, path)
 	if err != nil {
@@ -202,7 +190,7 @@ func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	return in.Result(a)
 }
 
-// ReadTrace reads a trace in the format found by OpenFile. room limits the memory of the events, bytes.
+// ReadTrace reads a trace in the format that OpenFile found. room limits the memory of the events, bytes.
 func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {
@@ -213,7 +201,7 @@ func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) 
 	if in.report {
 		return readReport(ctx, in, room)
 	}
-	if err := in.foreign(); err != nil {
+	if err := in.foreignError(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -229,7 +217,7 @@ func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) 
 	return readPiped(ctx, in, room)
 }
 
-// readXLA reads a trace of JAX. The text is held in memory and may take a quarter of room.
+// readXLA reads a trace of JAX. The text is in memory as a whole, and may take a quarter of room.
 func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	l := outside.Trace()
 	l.Text = room / 4
@@ -241,8 +229,8 @@ func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	return xla.Read(ctx, text, in.Path, room-l.Text)
 }
 
-// foreign returns the error for a file that is not a trace, and names its kind.
-func (in *File) foreign() error {
+// foreignError returns the error for a file that is not a trace; the error names the file's kind.
+func (in *File) foreignError() error {
 	if in.whole || in.Database || in.cuda || in.xla {
 		return nil // reading the file gives the error
 	}
@@ -253,8 +241,8 @@ func (in *File) foreign() error {
 	return kineto.Foreign(text, in.Path)
 }
 
-// readReport exports a report of Nsight Systems into a scratch folder with nsys and reads the export. Without nsys on
-// PATH, the error has the command for a machine with nsys.
+// readReport makes nsys export a report of Nsight Systems into a scratch folder, and reads the export. Without nsys on
+// PATH, the error has the command to run on a machine with nsys.
 func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if _, err := exec.LookPath("nsys"); err != nil {
 		return nil, nsys.ReportError(in.Path)
@@ -282,7 +270,7 @@ func readReport(ctx context.Context, in *File, room int64) (*model.Trace, error)
 	return nsys.Read(ctx, stored, in.Path, room)
 }
 
-// readPiped reads a database from a pipe: it copies the database to a file, since SQLite needs random access.
+// readPiped reads a database from a pipe. It copies the database to a file, since SQLite needs random access.
 func readPiped(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	scratch, err := child.NewScratch("trace")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/advise"
 )
 
-// OldSide is the old side of a comparison: a result, or the sessions of a stored baseline.
+// OldSide is the old side of a comparison: one result, or the sessions of a stored baseline.
 type OldSide struct {
 	result   *compare.Result
 	Sessions []*compare.Result
 }
 
-// Rate returns the request rate under which the side was measured, 1/s; 0 for none.
+// Rate returns the request rate, 1/s, of the measured load; 0 without a load.
 func (s *OldSide) Rate() float64 {
 	for _, r := range append(slices.Clone(s.Sessions), s.result) {
 		if r != nil && r.Rate() > 0 {
@@ -37,7 +37,7 @@ func ReadOld(a *cli.App, path string) (*OldSide, error) {
 	}
 	defer in.Close()
 	if !in.IsTrace {
-		text, err := in.document()
+		text, err := in.readDocument()
 		if err != nil {
 			return nil, results.Failed(path, err)
 		}
@@ -56,24 +56,26 @@ func ReadOld(a *cli.App, path string) (*OldSide, error) {
 	return &OldSide{result: r}, nil
 }
 
-// Against compares a new result with the old side.
+// Against compares a new result with the old side, and adds findings that would remove the difference.
 func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	var c *compare.Comparison
+	var err error
 	if s.Sessions != nil {
-		return compareStored(a, s.Sessions, now, o)
+		c, err = compare.CompareStored(s.Sessions, now, o)
+	} else {
+		c, err = compare.Compare(s.result, now, o)
 	}
-	return compareFiles(a, s.result, now, o)
-}
-
-// compareFiles compares two results and adds findings that would close the gap.
-func compareFiles(a *cli.App, old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	c, err := compare.Compare(old, now, o)
 	if err != nil {
 		return nil, err
+	}
+	old := s.result
+	if n := len(s.Sessions); n > 0 {
+		old = s.Sessions[n-1]
 	}
 	return c.With(againstBaseline(a, c, old, now), nil), nil
 }
 
-// againstBaseline returns findings that would close the gap. Their commands omit the preset's settings.
+// againstBaseline returns findings that would remove the difference. Their commands omit the settings of the preset.
 func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
 	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {
@@ -83,13 +85,4 @@ func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result
 		}
 	}
 	return advise.AgainstBaseline(c, old, now, o)
-}
-
-// compareStored is compareFiles for a stored baseline; its latest session is last.
-func compareStored(a *cli.App, sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	c, err := compare.CompareStored(sessions, now, o)
-	if err != nil {
-		return nil, err
-	}
-	return c.With(againstBaseline(a, c, sessions[len(sessions)-1], now), nil), nil
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// productMetric is the figure of doctor that Peaks uses.
+// productMetric is the figure of doctor --bench that Peaks uses.
 const productMetric = "gemm_bf16"
 
-// Peaks has the rates of matrix products that doctor --bench measured on the devices of one machine.
+// Peaks has the rates of matrix products that doctor --bench measured on one machine's devices.
 type Peaks struct {
 	path, measuredBy string
 	rates            map[string]float64 // FLOP/s of bf16 products, by the device's name
 }
 
-// ReadPeaks reads a report of doctor --bench; nil for the path "". The error is ErrUsage where the report has no rate
-// of bf16 products. Of several devices with one name the fastest counts.
+// ReadPeaks reads a report of doctor --bench; it returns nil for the path "". The error is ErrUsage if the report has
+// no rate of bf16 products. If several devices have one name, the highest rate counts.
 func ReadPeaks(path string) (*Peaks, error) {
 	if path == "" {
 		return nil, nil
@@ -51,8 +51,8 @@ func ReadPeaks(path string) (*Peaks, error) {
 	return p, nil
 }
 
-// apply gives the devices of a trace their measured rates. The error is ErrUsage where no device of the trace has the
-// name of a measured one.
+// apply sets the measured rates of the devices in a trace. The error is ErrUsage if no device of the trace has the name
+// of a measured one.
 func (p *Peaks) apply(t *model.Trace) error {
 	if p == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 )
 
-// fromHere returns a function that makes the paths in places ("/home/u/train.py:41 in step") relative.
+// fromHere returns a function that makes the paths in a text relative to the current folder, as in "/home/u/train.py:41
+// in step".
 func fromHere() func(text string) string {
 	here, err := os.Getwd()
 	if err != nil || here == string(filepath.Separator) {

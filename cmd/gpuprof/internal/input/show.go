@@ -41,11 +41,12 @@ const (
 	baselines  = "a folder of baselines"
 )
 
-// taken lists the files that gpuprof FILE accepts, for errors.
+// taken lists the kinds of files that gpuprof FILE accepts, for errors.
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show chooses the command for files by the first one's kind. Different kinds are ErrUsage, an unknown one ErrInput.
+// Show chooses the command for files by the kind of the first. Files of different kinds are ErrUsage, a file of unknown
+// kind is ErrInput.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
 	for _, path := range paths {
@@ -55,7 +56,7 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 		}
 		what = append(what, kind)
 	}
-	if i := slices.IndexFunc(what, func(kind string) bool { return !together(what[0], kind) }); i > 0 {
+	if i := slices.IndexFunc(what, func(kind string) bool { return !areComparable(what[0], kind) }); i > 0 {
 		both := fmt.Sprintf("the first is %s and the second %s", what[0], what[i])
 		return Shown{}, gpuprof.Errorf(gpuprof.ErrUsage, "showing %s and %s: %s", paths[0], paths[i], both).
 			WithFix("give them one after the other")
@@ -64,8 +65,8 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 	return Shown{What: what[0], Args: args}, err
 }
 
-// together reports whether one command takes both kinds: results of any origin can be compared.
-func together(a, b string) bool {
+// areComparable reports whether one command takes files of both kinds. Results of any origin can be compared.
+func areComparable(a, b string) bool {
 	isResult := func(kind string) bool {
 		return slices.Contains([]string{document.A(document.Run), document.A(document.Analysis), aBenchmark, aBaseline}, kind)
 	}
@@ -116,7 +117,7 @@ func verbFor(kind string, paths []string) ([]string, error) {
 	return with("report")
 }
 
-// kindOf returns the kind of a file or folder, with an article.
+// kindOf returns the kind of a file or folder, with an article ("a recording").
 func kindOf(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -152,8 +153,8 @@ func kindOf(ctx context.Context, path string) (string, error) {
 }
 
 func (in *File) kindOfDocument() (string, error) {
-	foreign := in.foreign() // look at the beginning of the file before it is read
-	text, err := in.document()
+	foreign := in.foreignError() // look at the beginning of the file before it is read
+	text, err := in.readDocument()
 	if err != nil {
 		return "", outside.Failed("showing "+in.Path, err, "give an existing file", "write it again")
 	}
@@ -182,7 +183,7 @@ func (in *File) kindOfDocument() (string, error) {
 		WithFix("%s", taken)
 }
 
-// takenFor returns the kind of a text by its beginning.
+// takenFor guesses the kind of an unknown file by its beginning, with an article.
 func takenFor(text []byte) string {
 	trimmed := bytes.TrimSpace(text)
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Caveats returns a limitation of a finding for reasons outside of the trace, see analyze.Options.
+// Caveats returns a limitation of a finding whose reason is outside of the trace, see analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
 // AnalyzeOptions are the inputs of an analysis beyond the traces.
@@ -31,12 +31,13 @@ type AnalyzeOptions struct {
 	Peaks  *Peaks // nil: the data sheets and public measurements
 }
 
-// AnalyzeTraces analyses the traces of one job together. It fails if one is unreadable: part of a job would mislead.
+// AnalyzeTraces analyses the traces of one job together. It fails if one is unreadable: figures of a part of the job
+// would mislead.
 func AnalyzeTraces(a *cli.App, paths []string, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	return AnalyzeOpened(a, paths, nil, o)
 }
 
-// AnalyzeOpened is AnalyzeTraces; first is the first file if it is already open, or nil.
+// AnalyzeOpened is AnalyzeTraces. first is the opened first file, or nil if it is not open.
 func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
@@ -52,7 +53,7 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*
 	return AnalyzeInputs(a, ins, o)
 }
 
-// AnalyzeInputs is AnalyzeTraces for files that may be open. Others are opened one after the other.
+// AnalyzeInputs is AnalyzeTraces for files of which some may be open. It opens one file at a time.
 func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	var analysis *analyze.Analysis
 	var indexes []*analyze.Index
@@ -84,7 +85,7 @@ func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis
 	return analysis, indexes, nil
 }
 
-// UnlessEnded runs do, which may take long. It stops waiting when the context ends, because the program then ends.
+// UnlessEnded runs do, which may take long. If the context ends, it does not wait for do: the program ends.
 func UnlessEnded(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -96,7 +97,8 @@ func UnlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// recordingOf returns the program and host samples that gpuprof run -- stored next to a trace; empty for others.
+// recordingOf returns the program and host samples that gpuprof run -- stored in a trace's folder; both are empty for
+// other traces.
 func recordingOf(path string) (model.Program, *model.HostSamples) {
 	dir := filepath.Dir(path)
 	r, err := record.ReadResult(dir)
@@ -138,7 +140,7 @@ func TraceFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// TracesIn lists the traces in a folder; ErrUsage if there are none.
+// TracesIn lists the traces in a folder; ErrUsage if there is none.
 func TracesIn(dir string) ([]string, error) {
 	entries, err := outside.Dir(dir).ReadDir(".")
 	if err != nil {
@@ -151,7 +153,7 @@ func TracesIn(dir string) ([]string, error) {
 		if recorded && strings.Contains(name, ".json") && !strings.HasPrefix(name, "trace-") { // results written by -o
 			continue
 		}
-		// JAX and TensorFlow write each recording twice. Skip the .trace.json.gz, which has less data than the .xplane.pb.
+		// JAX and TensorFlow write each recording twice. Skip the .trace.json.gz: it has less data than the .xplane.pb.
 		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
 			continue
 		}
@@ -182,7 +184,7 @@ func TracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
-// missingTraceError returns the error for the folder of a recording without a trace, with the reason that the recorder left.
+// missingTraceError returns the error about a recording's folder that has no trace. The recorder left the reason in it.
 func missingTraceError(dir string) error {
 	why, fix := "it is a recording without a trace", "record the program again with gpuprof run -- CMD"
 	if r, err := record.ReadResult(dir); err == nil {
@@ -197,7 +199,8 @@ func missingTraceError(dir string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %s", dir, why).WithFix("%s", fix)
 }
 
-// CheckFound refuses an irregular file in a folder: skipping it would hide a rank, and a pipe might never end.
+// CheckFound refuses an irregular file, such as a pipe, in a folder. Skipping the file would hide a rank, and reading
+// it might never end.
 func CheckFound(path string) error {
 	if err := outside.CheckRegular(path); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, err).WithFix("remove it from the folder, or name the files to read")
@@ -205,7 +208,8 @@ func CheckFound(path string) error {
 	return nil
 }
 
-// lastProfile returns the newest recording, by folder name, in a folder of jax.profiler.trace; "" if there is none.
+// lastProfile returns the newest recording, by folder name, in a folder that jax.profiler.trace wrote; "" if there is
+// none.
 func lastProfile(dir string) string {
 	profiles := filepath.Join(dir, "plugins", "profile")
 	entries, err := outside.Dir(profiles).ReadDir(".")

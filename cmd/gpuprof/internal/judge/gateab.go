@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
 
-// Builds describes two builds of a program and how to measure them: the present build, and Against.
+// Builds describes two builds of a program, the present build and Against, and how to measure them.
 type Builds struct {
 	Args     []string // a workload of gpuprof; empty for a command after --
 	Against  string   // a git revision, or the path of a program
@@ -45,29 +45,29 @@ type Side struct {
 	Turns []string
 }
 
-// ProcessPairs is the BlockSource for any command: a block is one process of each side, one after the other.
+// ProcessPairs is the BlockSource of any command. In a block, one process of each side runs, one after the other.
 type ProcessPairs struct {
-	Run   Children
-	Sides [2]Side
-	// Patience returns the time limit for the next process.
+	Run      Children
+	Sides    [2]Side
 	Patience func() time.Duration
 	Longest  time.Duration // longest process so far
 	Budget   time.Duration // for messages
-	// Recorded marks a command that prints no result, so that it runs under gpuprof run --.
+	// Recorded marks a command that prints no result: it runs under gpuprof run --, and its recorded steps are the
+	// samples.
 	Recorded bool
-	// Whole marks a command without a result and without recordable steps: whole processes are timed.
+	// Whole marks a command that has neither a result nor recordable steps: its processes are timed as a whole.
 	Whole  bool
 	spent  child.Spent // time of the last process
 	rate   float64     // request rate of a load, 1/s, from the first process
 	Prints bool        // the command has printed a result, so that a process without one has failed
-	// Tries is the number of tries of a failing process, 0 means one. NewTries limits the time of further tries while no
-	// process of the side has worked: its program may always fail.
+	// Tries is the number of tries of a failing process; 0 means one. NewTries limits the time of further tries of a
+	// side that never worked: its program may always fail.
 	Tries    int
 	NewTries time.Duration
 	ran      [2]bool
 }
 
-// buildSides builds both sides. done removes the temporary files.
+// buildSides builds both sides, the old one first. done removes the temporary files.
 func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -122,7 +122,8 @@ func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) 
 	return out, done, err
 }
 
-// linkFiles links the user's files into the other checkout, and warns if they lead back to the user's own.
+// linkFiles links the user's files into the other checkout. It warns if they make that checkout import the user's own
+// modules.
 func (c *Builds) linkFiles(run Children, place Place) error {
 	if err := run.Link(place, c.Link); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (c *Builds) linkFiles(run Children, place Place) error {
 	return nil
 }
 
-// binarySides takes a given binary as the old side. After "--" it replaces the command's program.
+// binarySides makes a given binary the old side. For a command after "--", the binary replaces the command's program.
 func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
@@ -150,7 +151,7 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 	return c.WorkloadSides(run.App, binary, exe, scratch)
 }
 
-// treeSides takes a checkout of the revision as the old side. A command runs in the same folder of each checkout.
+// treeSides makes a checkout of the revision the old side. A command runs in the same folder of each checkout.
 func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		for i, name := range []string{c.Against, "this checkout"} {
@@ -178,7 +179,8 @@ func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch
 	return c.WorkloadSides(run.App, old, now, scratch)
 }
 
-// WorkloadSides returns two gpuprof programs that run the workload, with results in the folder scratch.
+// WorkloadSides returns two gpuprof programs as sides that run the workload and write their results into the folder
+// scratch.
 func (c *Builds) WorkloadSides(a *cli.App, old, now, scratch string) (out [2]Side, err error) {
 	device := c.Device
 	if device == "auto" { // choose once for both sides, and note it
@@ -239,7 +241,7 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 }
 
 // Again runs one side until a process gives a result, at most tries times. A side that never ran gets two tries, and
-// more only during NewTries. An interrupt, or an error that the user must correct, ends the tries.
+// more only within NewTries. An interrupt, or an error that the user must correct, ends the tries.
 func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, err error) {
 	began := time.Now()
 	for k := range max(tries, 1) {
@@ -309,7 +311,7 @@ func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	return r, nil
 }
 
-// readSideFile reads a file that the side's result names (samples of NVBench), next to the result.
+// readSideFile reads a file that the side's result names, such as samples of NVBench. name is relative to the result.
 func (s *Side) readSideFile(name string) ([]byte, error) {
 	dir := s.Dir
 	if s.File != "" {

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// leastLimit is the shortest time limit of a process, even for a small budget: the first block is always measured.
+// leastLimit is the shortest time limit of a process: even with a small budget the first block is measured.
 const leastLimit = 10 * time.Second
 
 // LimitOf returns the time limit of the next process: the largest of the remaining budget, three times the longest
-// process so far, and leastLimit (or the App's Limit).
+// process so far, and the shortest limit (leastLimit, or the App's Limit).
 func LimitOf(a *cli.App, budget, spent, longest time.Duration) time.Duration {
 	return max(budget-spent, 3*longest, cmp.Or(a.Limit, leastLimit))
 }
@@ -32,7 +32,7 @@ func (m *ProcessPairs) runBounded(s Side, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// failSide adds the side's name to an error of its process, and the user's files that the side's checkout lacks.
+// failSide adds to an error of a side's process the side's name, and the user's files that the side's checkout lacks.
 func (m *ProcessPairs) failSide(s Side, err error) error {
 	return m.Run.WithLacking(s.Name, s.Made, m.sideError(s, err))
 }
@@ -52,7 +52,8 @@ func (m *ProcessPairs) sideError(s Side, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.Name, s.Args[0], err).WithFix("run it by itself to see why")
 }
 
-// clearResult removes an earlier process's result, so that it is not taken for the next one's. A pipe is refused.
+// clearResult removes the result of an earlier process, so that it cannot be taken for the next one's. It refuses a
+// pipe.
 func clearResult(s Side) error {
 	if s.File == "" {
 		return nil
@@ -67,7 +68,7 @@ func clearResult(s Side) error {
 	return nil
 }
 
-// readResult reads a process's result file. It refuses a pipe instead of waiting for a writer.
+// readResult reads a process's result file. It refuses a pipe, since reading would wait for a writer.
 func readResult(s Side) ([]byte, error) {
 	out, err := outside.ReadFound(s.File)
 	_, irregular := errors.AsType[*outside.Irregular](err)

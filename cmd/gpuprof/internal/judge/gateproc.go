@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Children runs the programs of a gate: git, builds and the sides. After the first signal the running program may end
-// in order; a second signal kills it. Temporary files are removed in both cases: a checkout left behind would stay in
+// Children runs the programs of a gate: git, builds and the sides. At the first signal the running program may end in
+// order; a second signal kills it. Temporary files are removed in both cases, since a remaining checkout would stay in
 // the user's list of worktrees.
 type Children struct {
 	App     *cli.App
@@ -25,9 +25,9 @@ type Children struct {
 	Devices bool            // the sides are devices of this machine, see gpuprof run --devices
 }
 
-// NewChildren handles signals until done is called.
+// NewChildren starts to handle signals; done ends that.
 func NewChildren(a *cli.App) (run Children, done func()) {
-	// The first signal also cancels a.Ctx, see main.
+	// The first signal cancels a.Ctx too, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, cli.EndSignals()...)
 	go func() {
@@ -53,13 +53,13 @@ func (c Children) Shell(dir, line string) error {
 	return nil
 }
 
-// Command runs a program and drops its output. The error has the program's message.
+// Command runs a program and ignores its output. The error has the end of the program's message.
 func (c Children) Command(dir string, args ...string) error {
 	_, err := c.Capture(dir, args...)
 	return err
 }
 
-// Capture runs a program and returns its standard output.
+// Capture runs a program in dir and returns its standard output.
 func (c Children) Capture(dir string, args ...string) ([]byte, error) {
 	return c.runChild(child.Command{Args: args, Dir: dir})
 }
@@ -69,7 +69,7 @@ func (c Children) Git(dir string, args ...string) ([]byte, error) {
 	return c.runChild(child.Git(dir, args...))
 }
 
-// GitDo runs git and drops the output.
+// GitDo runs git and ignores the output.
 func (c Children) GitDo(dir string, args ...string) error {
 	_, err := c.Git(dir, args...)
 	return err
@@ -90,14 +90,14 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 	return out, addMessage(err, failureText(out, words))
 }
 
-// failure matches lines that report a failure: a Python traceback, a Go panic, a failed pytest assertion.
-var failure = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
+// failureLine matches a line that reports a failure: a Python traceback, a Go panic, a failed pytest assertion.
+var failureLine = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
-// failureText returns the end of a program's message: of standard error, or of standard output if standard error is
-// empty or only standard output reports a failure.
+// failureText returns the end of a program's message. The message is standard error (words). It is standard output
+// (out) if words is empty, or if only out has a line that reports a failure.
 func failureText(out []byte, words string) string {
 	tail := out[max(0, len(out)-4096):]
-	if strings.TrimSpace(words) == "" || failure.Match(tail) && !failure.MatchString(words) {
+	if strings.TrimSpace(words) == "" || failureLine.Match(tail) && !failureLine.MatchString(words) {
 		return string(tail)
 	}
 	return words

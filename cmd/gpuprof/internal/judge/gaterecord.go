@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// record runs a side once under gpuprof run --, for a program that prints no result: the recorded steps are the
-// samples. ErrInput if the program fails or no step is recorded.
+// record runs a side once under gpuprof run --, because its program prints no result. The recorded steps are the
+// samples. The error is ErrInput if the program fails or no step is recorded.
 func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -54,7 +54,9 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 		return nil, stepsError(s)
 	}
 	r.Source = s.Name
-	addCPU(r, recordedCPU(into))
+	if recorded, err := record.ReadResult(into); err == nil {
+		addCPU(r, recorded.CPUS)
+	}
 	return r, nil
 }
 
@@ -65,10 +67,12 @@ func stepsError(s Side) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordCommand())
 }
 
-// recordFirst records the first process of a command without a result. If it has no steps, later ones are timed whole.
+// recordFirst records the first process of a command that printed no result. If it has no steps, this and later
+// processes are timed as a whole.
 func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	spent := m.spent
-	m.announceRecording(s)
+	m.Recorded = true
+	m.Run.App.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.Args[0])
 	r, err := m.record(s)
 	if !errors.Is(err, errNoSteps) {
 		return r, err
@@ -91,20 +95,12 @@ func (m *ProcessPairs) processResult(s Side) *compare.Result {
 	return r
 }
 
-// addCPU adds the process's CPU time as a metric, judged only if --metric names it: user and system time of the
-// program and its awaited descendants. A metric of that name from the program itself stays.
+// addCPU adds the CPU time of a process as a metric that only --metric makes judged: user and system time, s, of the
+// program and the descendants that it waited for. A metric of this name from the program itself has precedence.
 func addCPU(r *compare.Result, seconds float64) {
 	if seconds > 0 && r.Metric(cpuMetric) == nil {
 		r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: cpuMetric, Unit: "s", Beside: true}, Runs: [][]float64{{seconds}}})
 	}
-}
-
-func recordedCPU(folder string) float64 {
-	r, err := record.ReadResult(folder)
-	if err != nil {
-		return 0
-	}
-	return r.CPUS
 }
 
 // recordCommand returns a command line that records this side alone, for messages.
@@ -118,10 +114,4 @@ func (s Side) recordCommand() string {
 
 func interruptedGate(name string) error {
 	return gpuprof.Errorf(nil, "measuring %s: %w", name, cli.ErrInterrupted).WithFix("run it again: an interrupted gate keeps no result")
-}
-
-// announceRecording notes, once, that both sides are recorded.
-func (m *ProcessPairs) announceRecording(s Side) {
-	m.Recorded = true
-	m.Run.App.Note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.Args[0])
 }

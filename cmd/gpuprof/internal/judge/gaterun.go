@@ -12,13 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// BlockSource measures blocks. A block has one process of each build; the source decides how these alternate.
+// BlockSource measures blocks. The source decides how the block's two processes alternate.
 type BlockSource interface {
-	// block measures one block; bFirst gives the new side the first turn.
 	block(bFirst bool) (compare.Block, error)
 }
 
-// BlockRun measures blocks until the budget ends.
+// BlockRun measures blocks within a budget of time.
 type BlockRun struct {
 	App    *cli.App
 	Source BlockSource
@@ -30,8 +29,8 @@ type BlockRun struct {
 	Check  func(compare.Block) error // checks the first block for errors that further blocks cannot cure
 }
 
-// JudgeAgainst measures both sides in this job, in blocks of one process each. Stage 2 follows if stage 1 escalates or
-// finds an improvement, stage 3 if the processes spread too much for stage 2.
+// JudgeAgainst measures both sides and compares them by stages. Stage 2 follows if stage 1 escalates or finds an
+// improvement; stage 3 follows if the processes differ too much for stage 2.
 func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.B
 	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
-// CouldWork checks the first block, so that a misspelt metric or counter is reported at once.
+// CouldWork checks the first block, so that a misspelt metric or counter is reported early.
 func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
 	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 		return err
@@ -69,7 +68,7 @@ func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	return nil
 }
 
-// Judge measures and judges by stages within the budget. It also returns the counted blocks.
+// Judge measures and judges by stages within the budget. It also returns the blocks that counted.
 func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
 	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
@@ -118,7 +117,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 	return comparison, counted, nil
 }
 
-// newSide returns the new side with the runs of all blocks: a counter must keep its budget in every process.
+// newSide returns the new side with the runs of all blocks, since every process must keep the budget of a counter.
 func newSide(blocks []compare.Block) *compare.Result {
 	out := *blocks[0].B
 	out.Metrics = slices.Clone(out.Metrics)
@@ -136,8 +135,8 @@ func newSide(blocks []compare.Block) *compare.Result {
 	return &out
 }
 
-// Blocks measures n blocks and repeats those with flagged samples. It stops early if the next block does not fit into
-// the budget, or if fewer blocks than least would fit in all.
+// Blocks measures n blocks and repeats those with flagged samples. It ends early if the next block does not fit into
+// the budget, or if fewer than least blocks would fit in total.
 func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
@@ -176,16 +175,17 @@ func (m *BlockRun) Each() time.Duration {
 	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
 }
 
-// countFit returns how many more blocks fit into the budget.
+// countFit returns the number of further blocks that fit into the budget.
 func (m *BlockRun) countFit(budget time.Duration) int {
 	spent := m.Clock().Sub(m.Began)
 	return int((budget - spent) / max(m.Each(), 1))
 }
 
-// stageBlocks returns the number of blocks of a stage: as many as are useful within its share of the time, and an even
-// number, because their order is mirrored. If only the least number fits, this stage takes all the time.
+// stageBlocks returns the number of blocks of a stage: as many as are useful within the stage's share of the remaining
+// time. The number is even, because the order of the sides is mirrored. If only the least number fits, the stage may
+// use all the time.
 func (m *BlockRun) stageBlocks(useful, stages int) int {
-	// Keep the time of one block as a reserve: later blocks may take longer.
+	// Reserve the time of one block: later blocks may take longer.
 	fit := m.countFit(m.Budget - m.Each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
 	if m.Most > 0 {
@@ -194,7 +194,7 @@ func (m *BlockRun) stageBlocks(useful, stages int) int {
 	return n - n%2
 }
 
-// NoTimeFor describes that n more blocks do not fit into the budget.
+// NoTimeFor returns the advice to raise the budget because n more blocks do not fit into it.
 func (m *BlockRun) NoTimeFor(n int) string {
 	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",

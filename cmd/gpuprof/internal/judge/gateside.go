@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// oldProgram returns the full path of the program that --against names; "" for a git revision. Only a path names a
-// program, so that a file named like a revision is never measured by mistake.
+// oldProgram returns the full path of the program that --against names; "" for a git revision. Only a path can name a
+// program, so that a file with the name of a revision is never measured by mistake.
 func (c *Builds) oldProgram() (string, error) {
 	if !writtenAsPath(c.Against) {
 		return "", nil
@@ -26,7 +26,7 @@ func (c *Builds) oldProgram() (string, error) {
 	return program, nil
 }
 
-// writtenAsPath reports whether a name is a path; git revisions do not begin like a path.
+// writtenAsPath reports whether a name is written as a path, as no git revision is.
 func writtenAsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../")
 }
@@ -40,14 +40,14 @@ func findExecutable(name string) (string, bool) {
 	return full, err == nil
 }
 
-// noteProgram notes that a program exists with the name of the measured revision.
+// noteProgram notes that the measured revision has the name of a program too.
 func (c *Builds) noteProgram(a *cli.App) {
 	if _, ok := findExecutable(c.Against); ok {
 		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
 	}
 }
 
-// unknownRevision returns the error for a name that is no git revision. top is the checkout, "" outside of one.
+// unknownRevision returns the error about a name that is no git revision. top is the checkout; "" outside of one.
 func unknownRevision(name, top string, cause error) error {
 	fix := "give a branch, tag or commit (a shallow clone may lack it), or the path of a program, such as ./old"
 	if _, ok := findExecutable(name); ok {
@@ -79,14 +79,14 @@ func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	if err := c.refuseUngated(a); err != nil {
 		return err
 	}
-	// Each measurement removes the earlier result file first, which must not destroy anything else.
+	// Before each measurement the earlier result file is removed. It must be nothing else.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
 	}
 	return nil
 }
 
-// refuseUngated refuses a setting for which a gate's figures would be meaningless.
+// refuseUngated refuses a setting whose figures mean nothing in a gate.
 func (c *Builds) refuseUngated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func (c *Builds) refuseUngated(a *cli.App) error {
 	return nil
 }
 
-// Runner identifies the origin of the noise: the kind of machine, without its name, and the command. For a workload
-// the command includes the requested device.
+// Runner identifies where noise comes from: the kind of machine, without its name, and the command. A workload's
+// command has the requested device.
 func (c *Builds) Runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))

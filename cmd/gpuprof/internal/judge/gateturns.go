@@ -15,7 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Limits of turns. A disturbance of a shared machine lasts longer than two turns, and so slows down both sides alike.
+// Limits of turns. A turn is short: a disturbance of a shared machine then lasts longer than two turns, and slows both
+// sides down alike.
 const (
 	TurnTime    = 40 * time.Millisecond
 	warmingTime = 200 * time.Millisecond // warm-up of each process alone
@@ -23,11 +24,12 @@ const (
 	LeastTurns  = 10
 	MostTurns   = 400
 
-	// LeastPatience is the shortest time limit for a process to check itself, even for a small budget.
+	// LeastPatience is the shortest time limit of a process's first answer, before which it checks itself, even for a
+	// small budget.
 	LeastPatience = 2 * time.Minute
 )
 
-// turnPairs is the BlockSource for gpuprof's workloads: in a block one process of each build is running, and the two
+// turnPairs is the BlockSource of gpuprof's workloads. In a block one process of each build is running, and the two
 // measure in turns. Builds that cannot take turns are measured like other commands.
 type turnPairs struct {
 	run      Children
@@ -42,7 +44,7 @@ type turnPairs struct {
 	rate     float64                 // request rate of a load, 1/s, from the first process
 }
 
-// Source returns the source of blocks for the two sides.
+// Source returns the source of blocks for two sides. seed chooses the order of turns.
 func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	began := time.Now()
 	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
@@ -68,14 +70,14 @@ func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 		return b, err
 	}
 	t.over = true
-	// If apart fails as well, its error has the cause.
+	// If apart fails too, its error has the cause.
 	if b, err = t.apart.block(bFirst); err == nil {
 		t.warn(cannot.Warning)
 	}
 	return b, err
 }
 
-// turnsError means that two processes cannot take turns; measuring them one after the other may work.
+// turnsError means that the two processes cannot take turns. Measuring them one after the other may work.
 type turnsError struct {
 	gpuprof.Warning
 	cause error
@@ -119,7 +121,7 @@ func (t *turnPairs) measurePair(bFirst bool) (compare.Block, error) {
 			t.rate = q.Rate
 		}
 		if run, err = PerTurn(run, turns[i], WarmTurns); err != nil {
-			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.path())
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.Proc.Path)
 		}
 		if results[i], err = compare.FromRun(run); err != nil {
 			return b, err
@@ -130,8 +132,8 @@ func (t *turnPairs) measurePair(bFirst bool) (compare.Block, error) {
 	return b, nil
 }
 
-// lastQuestion returns the line that ends a process's turns. If both sides serve requests, it asks for a load at the
-// first process's rate: a share of its own throughput would hide that a build is slower.
+// lastQuestion returns the line that ends a process's turns. If both sides serve requests, the line asks for a load at
+// the rate of the first process. A rate proportional to each side's own throughput would hide that a build is slower.
 func (t *turnPairs) lastQuestion(serve bool) string {
 	if !serve {
 		return TurnsEnd
@@ -139,7 +141,8 @@ func (t *turnPairs) lastQuestion(serve bool) string {
 	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
-// FirstTo returns the order of the sides: 0 is the old side, 1 the new one.
+// FirstTo returns the order in which the sides run, first to last: 0 is the old side, 1 the new one. bFirst puts the
+// new one first.
 func FirstTo(bFirst bool) [2]int {
 	if bFirst {
 		return [2]int{1, 0}
@@ -147,7 +150,7 @@ func FirstTo(bFirst bool) [2]int {
 	return [2]int{0, 1}
 }
 
-// awaitReady waits until a process can take turns. second reports that the other process is running already.
+// awaitReady waits until a process can take turns. second reports that the other process runs already.
 func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	protocol, err := p.Ready()
 	dead, _ := errors.AsType[*DeadError](err)
@@ -168,7 +171,8 @@ func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 
-// takeTurns lets the two processes measure in mirrored pairs of turns, and returns the turns by side, warm-up first.
+// takeTurns lets the two processes measure in mirrored pairs of turns. It returns the turns by side, the warm-up's
+// first.
 func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.hasEnough(out) {
@@ -183,8 +187,8 @@ func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measu
 	return out, nil
 }
 
-// hasEnough reports whether a block may end: each turn has its mirror image, there are enough turns for an interval,
-// and both sides had their time, however slow a turn is on a busy machine.
+// hasEnough reports whether a block may end: each turn has its mirror image, the turns are enough for an interval, and
+// both sides had their time. On a busy machine a turn may take long, so the number alone does not decide.
 func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	n, seconds := len(out[0])-WarmTurns, 0.0
 	if n < LeastTurns || n%2 == 1 {
@@ -198,8 +202,8 @@ func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// PerTurn replaces the samples of each turn by their median, without the first skip turns. The same sample of both
-// sides then comes from neighbouring turns.
+// PerTurn replaces the samples of each turn by their median, without the first skip turns. Samples of equal index then
+// come from neighbouring turns of both sides.
 func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {
@@ -209,13 +213,13 @@ func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, er
 		return nil, fmt.Errorf("its result does not hold the %d samples of its %d turns", samples, len(turns))
 	}
 	out := *run
-	out.Step, out.BareStep, out.ProbedStep, out.EnergyStep, out.Stages = medians(run.Step, turns, skip, samplesOf), nil, nil, nil, nil
-	out.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: medians(run.Throughput.Series, turns, skip, ratesOf)}
+	out.Step, out.BareStep, out.ProbedStep, out.EnergyStep, out.Stages = turnMedians(run.Step, turns, skip, samplesOf), nil, nil, nil, nil
+	out.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: turnMedians(run.Throughput.Series, turns, skip, ratesOf)}
 	for _, s := range run.Stages {
 		if s.Parent != "step" || s.Exposed.N() != stages {
 			continue
 		}
-		s.Device, s.Host, s.Exposed = nil, nil, medians(s.Exposed, turns, skip, stagesOf)
+		s.Device, s.Host, s.Exposed = nil, nil, turnMedians(s.Exposed, turns, skip, stagesOf)
 		out.Stages = append(out.Stages, s)
 	}
 	out.Order, out.Flags = nil, nil
@@ -238,9 +242,9 @@ func samplesOf(t measure.Turn) int { return t.Samples }
 func stagesOf(t measure.Turn) int  { return t.Stages }
 func ratesOf(t measure.Turn) int   { return t.Rates }
 
-// medians returns one process's series as the median per turn, without the first skip turns. count returns how many
+// turnMedians returns a process's series as one median per turn, without the first skip turns. count returns how many
 // samples of s belong to a turn.
-func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
+func turnMedians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
 	all, out := slices.Concat(s.Runs...), []float64(nil)
 	for i, t := range turns {
 		n := count(t)

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// errNoRevision is the error for a text that git would take for a flag.
+// errNoRevision is the error about a text that git would take for a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
-// Revision returns the full commit name of ref in the repository at dir, "" for the current folder. The error is
-// cli.ErrInterrupted, or the reason why ref names no commit.
+// Revision returns the full commit name of ref in the repository at dir; "" is the current folder. The error is
+// cli.ErrInterrupted, or the reason for which ref names no commit.
 func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
@@ -24,13 +24,14 @@ func (c Children) Revision(dir, ref string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Differs reports whether a tracked file differs from the commit checked out at dir, or git fails.
+// Differs reports whether a tracked file differs from the commit checked out at dir. It is true if git fails.
 func (c Children) Differs(dir string) bool {
 	changes, err := c.Git(dir, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err != nil || len(changes) > 0
 }
 
-// Checkout returns the root of the current folder's checkout and the folder's path in it, symbolic links resolved.
+// Checkout returns the root of the current folder's checkout, and the current folder's path in it. Symbolic links are
+// resolved.
 func (c Children) Checkout() (top, prefix string, err error) {
 	if top, err = c.GitFolder("--show-toplevel"); err == nil {
 		prefix, err = c.GitFolder("--show-prefix")
@@ -38,20 +39,20 @@ func (c Children) Checkout() (top, prefix string, err error) {
 	return top, prefix, err
 }
 
-// GitFolder asks git rev-parse for one folder, whose name may contain a line break.
+// GitFolder returns the folder that git rev-parse prints for a flag. Its name may contain a line break.
 func (c Children) GitFolder(flag string) (string, error) {
 	out, err := c.Git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// isUnchanged reports whether the checkout at top is at a revision, without changes in tracked files.
+// isUnchanged reports whether the checkout at top is at the revision ref, without changed tracked files.
 func (c Children) isUnchanged(top, ref string) bool {
 	head, err := c.Revision(top, "HEAD")
 	commit, err2 := c.Revision(top, ref)
 	return err == nil && err2 == nil && head == commit && !c.Differs(top)
 }
 
-// Worktree checks out a revision into dir, in the scratch folder, whose Close removes the checkout.
+// Worktree checks out a revision into dir, inside the scratch folder. Closing scratch removes the checkout.
 func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	commit, err := c.Revision(top, ref)
 	if errors.Is(err, cli.ErrInterrupted) {
@@ -69,8 +70,8 @@ func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	return c.Submodules(top, dir)
 }
 
-// Submodules fills a checkout's submodules from the user's, at the commits of the checkout's revision. A submodule
-// that is empty in the user's checkout stays empty.
+// Submodules fills the submodules of the checkout tree from the submodules of the user's checkout, top. Their commits
+// are those that tree's revision names. A submodule that is empty in top stays empty.
 func (c Children) Submodules(top, tree string) error {
 	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {

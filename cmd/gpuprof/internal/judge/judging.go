@@ -1,7 +1,7 @@
-// Package judge measures and compares two builds of a program: checkouts and builds, blocks of processes that take
-// turns, stages of statistics, and the spread known from a history. The result is a compare.Comparison. A side is one
-// of the two builds with the way to run it, a block is one process of each side, and a turn is a short time in which
-// one of two running processes measures. The package imports cli, and no verb.
+// Package judge measures and compares two builds of a program: it makes checkouts and builds, measures blocks of
+// processes, judges by stages of statistics, and uses the spread known from a history. The result is a
+// compare.Comparison. A side is one of the two builds with the way to run it, a block is one process of each side, and
+// a turn is a short time in which one of two running processes measures. The package imports cli, and no verb.
 package judge
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Flags are the flags of both compare and gate: margins, metrics and outputs.
+// Flags are the flags that compare and gate share: margins, metrics and outputs.
 type Flags struct {
 	Threshold     []string   `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string   `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
@@ -64,7 +64,7 @@ func CutLast(s string) (name, value string, named bool) {
 	return "", s, false
 }
 
-// Outputs checks every -o before anything is read or measured. It refuses to overwrite an input, even with --force.
+// Outputs checks every -o before anything is read or measured. It refuses to overwrite an input, also with --force.
 func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	for _, in := range inputs { // files, "auto" or a workload
 		for _, out := range j.Output {
@@ -76,7 +76,7 @@ func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	return a.Documents.Comparison.Outputs(j.Output, j.Force)
 }
 
-// Report prints and writes a comparison, reports to GitHub if requested, and returns the verdict as an error.
+// Report prints and writes a comparison, reports it to GitHub if requested, and returns the verdict as an error.
 func (j *Flags) Report(a *cli.App, c *compare.Comparison, outs []cli.Output) error {
 	comparison := a.Documents.Comparison
 	errs := []error{comparison.Show(a, j.Format, c), comparison.Save(a, outs, c, "", j.Force)}

@@ -19,14 +19,14 @@ type LinkFlag struct {
 	Link []string `json:"link,omitempty" sep:"none" complete:"file" placeholder:"PATH" help:"Make this file or folder of your checkout, which git does not have (.venv, data, a built extension), visible in the other checkouts by a symbolic link; may be repeated."`
 }
 
-// Place is a checkout that gpuprof made besides the user's.
+// Place is a checkout that gpuprof made from the user's own.
 type Place struct {
 	Top    string // the user's checkout
 	Prefix string // path of the current folder in Top, with slashes
 	Tree   string // the checkout that gpuprof made
 }
 
-// Link links files of the user's checkout into another one. Paths are relative to the current folder.
+// Link links files of the user's checkout into another checkout. Paths are relative to the current folder.
 func (c Children) Link(p Place, paths []string) error {
 	for _, name := range paths {
 		inside := path.Join(p.Prefix, filepath.ToSlash(name))
@@ -54,9 +54,8 @@ func (c Children) Link(p Place, paths []string) error {
 	return nil
 }
 
-// EditableInstall returns the .pth file with which a virtual environment, linked into the other checkout, puts a
-// folder of the user's checkout on Python's path, so that the other checkout would import the user's modules. It
-// returns "" if there is none.
+// EditableInstall returns the .pth file in a linked virtual environment that puts a folder of the user's checkout on
+// Python's path; "" if there is none. With it, the other checkout would import the user's modules.
 func EditableInstall(p Place, paths []string) string {
 	for _, name := range paths {
 		venv := filepath.Join(p.Top, filepath.FromSlash(p.Prefix), name)
@@ -81,12 +80,12 @@ func EditableWarning(file string) gpuprof.Warning {
 		Fix: "let the program's own folder come first, for example with env PYTHONPATH=. before the command"}
 }
 
-// mostLacking limits the files that an error lists as missing in a checkout.
+// mostLacking limits the missing files that an error lists.
 const mostLacking = 4
 
-// listLacking lists the user's files, relative to the current folder, that git does not have, so that a checkout lacks
-// them. Files that the failed program's message (words) names come first; named is their number. Virtual environments
-// follow.
+// listLacking lists the user's files that a checkout lacks because git does not have them, relative to the current
+// folder. Files that the failed program's message (words) names come first; named is their number. Virtual environments
+// come next.
 func (c Children) listLacking(p Place, words string) (all []string, named int) {
 	out, err := c.Git(p.Top, "--no-optional-locks", "status", "--porcelain", "-z", "--ignored", "--untracked-files=normal")
 	if err != nil {
@@ -111,7 +110,7 @@ func (c Children) listLacking(p Place, words string) (all []string, named int) {
 		case len(base) > 2 && strings.Contains(words, base), len(stem) > 1 && strings.Contains(words, "'"+stem+"'"), len(stem) > 1 && strings.Contains(words, "."+stem+"'"):
 			weight[shown] = 2
 			named++
-		case exists(filepath.Join(p.Top, filepath.FromSlash(file), "pyvenv.cfg")):
+		case pathExists(filepath.Join(p.Top, filepath.FromSlash(file), "pyvenv.cfg")):
 			weight[shown] = 1
 		}
 		all = append(all, shown)
@@ -120,12 +119,12 @@ func (c Children) listLacking(p Place, words string) (all []string, named int) {
 	return all, named
 }
 
-func exists(name string) bool {
+func pathExists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
 }
 
-// WithLacking adds the user's files that a checkout lacks to the error of a program that failed there.
+// WithLacking adds the user's files that a checkout lacks to the error of a program that failed in it.
 func (c Children) WithLacking(name string, p *Place, err error) error {
 	if p == nil || err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return err
@@ -143,7 +142,7 @@ func (c Children) WithLacking(name string, p *Place, err error) error {
 	switch {
 	case named > 0 && slices.Contains([]string{".so", ".pyd", ".dll"}, filepath.Ext(all[0])): // built from one side's sources
 		give = fmt.Sprintf("--build COMMAND that makes it, or --link %s, with which both sides run the one of this checkout", gpuprof.ShellWord(all[0]))
-	case named > 0 || exists(filepath.Join(p.Top, filepath.FromSlash(p.Prefix), all[0], "pyvenv.cfg")):
+	case named > 0 || pathExists(filepath.Join(p.Top, filepath.FromSlash(p.Prefix), all[0], "pyvenv.cfg")):
 		give = "--link " + gpuprof.ShellWord(all[0])
 	}
 	if fix != "" {

@@ -16,7 +16,7 @@ import (
 // StoreVariable is the environment variable with the store of a history.
 const StoreVariable = "GPUPROF_STORE"
 
-// OpenHistory opens the store of that name; "" means the store that GPUPROF_STORE names.
+// OpenHistory opens the store of a name; "" means the store that GPUPROF_STORE names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {
@@ -42,8 +42,8 @@ func (c Children) Order() history.Order {
 	return history.NewOrder(strings.Fields(string(out)))
 }
 
-// Learn takes the spread between sessions from the history of --store or GPUPROF_STORE, if it has enough sessions of
-// the new side's class. If the store of GPUPROF_STORE cannot be read, Learn uses the default.
+// Learn sets the spread between sessions from the history of --store or GPUPROF_STORE, if it has enough sessions of the
+// new side's class. If the store of GPUPROF_STORE cannot be read, the default spread remains.
 func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(StoreVariable) == "" || j.SessionSpread != nil {
 		return nil
@@ -62,7 +62,8 @@ func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error
 	return err
 }
 
-// Learned returns what the history of a store ("": GPUPROF_STORE) shows about results like the given one.
+// Learned returns what a history shows about results of the given one's class. from names the store; "" means
+// GPUPROF_STORE.
 func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = OpenHistory(from); err == nil {
 		out, err = store.Learn(c.App.Ctx, like, c.Order())

@@ -31,10 +31,10 @@ type TurnProcess struct {
 	serves   bool  // the process takes a load after its turns
 }
 
-// maxAnswer limits the length of an answer, which is one line, in bytes; a result of ten thousand samples has 10 MB.
+// maxAnswer limits the length of an answer, one line, in bytes. A result of ten thousand samples has 10 MB.
 const maxAnswer = 256 << 20
 
-// StartTurns starts the process of a side; the caller must stop it.
+// StartTurns starts the process of a side. The caller must call Stop.
 func (c Children) StartTurns(s Side, patience func() <-chan time.Time) (*TurnProcess, error) {
 	p := &TurnProcess{name: s.Name, run: c, patience: patience, lines: make(chan []byte), quit: make(chan struct{})}
 	run := child.Command{Args: s.Turns, Dir: s.Dir, Hurry: c.hurry}
@@ -72,9 +72,7 @@ func (p *TurnProcess) endProcess() {
 	p.end.Do(func() { p.Err = p.Proc.End() })
 }
 
-func (p *TurnProcess) path() string { return p.Proc.Path }
-
-// ask writes a line and waits for the answer; with an empty question it only waits.
+// ask writes a question as a line and waits for the answer. If the question is empty, it only waits.
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
@@ -89,7 +87,7 @@ func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 		if p.run.Devices {
 			flag = "--max-time"
 		}
-		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.path(), flag)
+		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.Proc.Path, flag)
 	case line, ok := <-p.lines:
 		if !ok {
 			return a, p.exitError()
@@ -103,7 +101,7 @@ func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 }
 
 func (p *TurnProcess) answerError() error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.Proc.Path, p.last).WithFix("give a gpuprof to --against")
 }
 
 func (p *TurnProcess) exitError() error {
@@ -112,17 +110,17 @@ func (p *TurnProcess) exitError() error {
 		return interruptedGate(p.name)
 	}
 	if p.Err == nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.Proc.Path).WithFix("run it by itself to see why")
 	}
-	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), addMessage(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
+	return &DeadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.Proc.Path, addMessage(p.Err, p.Proc.Words())).WithFix("run it by itself to see why")}
 }
 
-// DeadError is the error of a process that failed before its answer.
+// DeadError is the error of a process that failed before it answered.
 type DeadError struct{ error }
 
 func (e *DeadError) Unwrap() error { return e.error }
 
-// exitCode returns the exit code; -1 after a signal.
+// exitCode returns the exit code; -1 if a signal ended the process.
 func (e *DeadError) exitCode() int {
 	exit, ok := errors.AsType[*exec.ExitError](e.error)
 	if !ok {
@@ -169,7 +167,7 @@ func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// Protocol over standard input of a process that measures on request.
+// Protocol over standard input and output of a process that measures on request.
 const (
 	TurnsFlag     = "--blocks-on-stdin"
 	TurnsProtocol = 2 // in version 1 the stages' probe was in the step
@@ -179,13 +177,13 @@ const (
 
 // TurnAnswer is one line of the process's output.
 type TurnAnswer struct {
-	// Ready is the version of the protocol (TurnsProtocol) once the check has passed and the steps are warm.
+	// Ready is the version of the protocol (TurnsProtocol), once the check has passed and the process is warm.
 	Ready  int             `json:"ready,omitempty"`
 	Serves bool            `json:"serves,omitempty"` // with Ready: the process takes TurnsLoad
 	Turn   *measure.Turn   `json:"turn,omitempty"`
 	Run    json.RawMessage `json:"run,omitempty"` // a run.json, the answer to TurnsEnd and TurnsLoad
 }
 
-// OwnDeviceFlag tells a process that takes turns with others (TurnsFlag) that they use other devices, so that any other
-// process on its own device is foreign.
+// OwnDeviceFlag is for a process that takes turns with others (TurnsFlag) which use other devices: any other process on
+// its own device is then foreign.
 const OwnDeviceFlag = "--own-device"

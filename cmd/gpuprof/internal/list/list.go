@@ -1,5 +1,5 @@
-// Package list is gpuprof explain list: it prints workloads, presets, knobs, devices, baselines and the names that
-// explain takes, as tables or JSON. It imports cli and input, no other verb.
+// Package list implements gpuprof explain list: it prints workloads, presets, knobs, devices, baselines and the names
+// that gpuprof explain takes, as tables or JSON. It imports cli and input, no other verb.
 package list
 
 import (
@@ -29,7 +29,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
-// listing is the JSON document of list. Parts that were not asked for are empty.
+// listing is the JSON document of the verb. Only the requested lists have entries.
 type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
@@ -99,7 +99,7 @@ func (l *listing) explainedLists() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-// newListing collects one list. If what is "", it collects the presets and knobs of a workload.
+// newListing collects one list. If what is "", it collects the presets and the knobs.
 func newListing(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
@@ -199,7 +199,7 @@ func (l listing) presetRows() [][]string {
 	return rows
 }
 
-// knobRows prints a knob on several lines, since its values and effect do not fit on one.
+// knobRows returns several rows per knob: its values and effect do not fit into one.
 func (l listing) knobRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
 	for _, e := range l.Knobs {
@@ -219,7 +219,7 @@ func (l listing) deviceRows() [][]string {
 	return rows
 }
 
-// kindOf returns the kind of explained entries that a list has; false for other lists.
+// kindOf returns the kind of entries of explain that a list has; false for other lists.
 func kindOf(what string) (explain.Kind, bool) {
 	for _, k := range explain.Kinds() {
 		if what == string(k)+"s" {
@@ -229,7 +229,7 @@ func kindOf(what string) (explain.Kind, bool) {
 	return "", false
 }
 
-// explainedRows returns a heading and a row per entry; nothing without entries.
+// explainedRows returns a heading and a row per entry; nil without entries.
 func explainedRows(entries []explain.Entry) [][]string {
 	var rows [][]string
 	for i, e := range entries {

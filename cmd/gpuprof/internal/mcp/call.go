@@ -19,15 +19,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ended has the exit code and outputs of a process of gpuprof.
+// ended has the exit code and outputs of a process of gpuprof that ended.
 type ended struct {
 	out   string // standard output
 	words string // end of standard error
 	code  int
 }
 
-// run starts gpuprof with a command line in a folder ("": the server's) and waits for its end, but not longer than
-// limit (0: no limit). It returns an error if there is no exit code: the process was killed, or did not start.
+// run runs gpuprof with a command line in a folder; "" means the server's folder. limit is its time limit; 0 means
+// none. The error is for a process without an exit code: it was killed, or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
@@ -53,7 +53,8 @@ func (s *server) run(ctx context.Context, folder string, limit time.Duration, ar
 	return e, nil
 }
 
-// runVerb runs a verb that prints one brief document. A verdict is no failure, whatever its exit code.
+// runVerb runs a verb that prints one brief document. A document with a verdict is a success, whatever the exit code of
+// the verdict.
 func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
 	e, err := s.run(ctx, folder, 0, args...)
 	switch {
@@ -96,7 +97,7 @@ func complaintResult(c cli.Complaint) *sdk.CallToolResult {
 	return r
 }
 
-// failedAs returns the answer for a failed process: its last error as JSON if there is one, else its message.
+// failedAs returns the answer for a failed process: its last error as JSON if it printed one, otherwise its message.
 func failedAs(e ended) *sdk.CallToolResult {
 	c, object := cli.Complaint{ExitCode: e.code}, false
 	for line := range strings.Lines(e.words) {
@@ -111,7 +112,7 @@ func failedAs(e ended) *sdk.CallToolResult {
 	return complaintResult(c)
 }
 
-// firstBytes returns the beginning of a long text, lastBytes its end.
+// firstBytes returns the beginning of a text, lastBytes its end, both of at most most bytes and a mark.
 func firstBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -156,7 +157,7 @@ func addSwitch(args []string, name string, is bool) []string {
 	return args
 }
 
-// fileArg makes a file name an argument that is taken neither for a flag nor for the host's standard input.
+// fileArg returns a file name as an argument that can be taken neither for a flag nor for standard input.
 func fileArg(p string) string {
 	if strings.HasPrefix(p, "-") {
 		return "./" + p
@@ -182,7 +183,7 @@ func checkCommand(words []string) error {
 	return nil
 }
 
-// waitTurn waits until no other call measures; done lets the next one measure.
+// waitTurn waits until no other call measures. done lets the next call measure.
 func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.measure <- struct{}{}:

@@ -11,10 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// drainFor limits how long calls may take to end their processes after the session has ended.
+// drainFor limits the time that calls have to end their processes after the session has ended.
 const drainFor = 4 * child.Patience
 
-// transport cancels running calls when the input ends, and reports the end of input only after they have answered.
+// transport cancels running calls when the input ends. It reports the end of input only after these calls were
+// answered.
 type transport struct {
 	sdk.Transport
 	end context.CancelFunc
@@ -29,7 +30,7 @@ func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return &connection{Connection: c, end: t.end, closed: make(chan struct{})}, nil
 }
 
-// connection counts the requests that are not answered yet.
+// connection counts the unanswered requests.
 type connection struct {
 	sdk.Connection
 	end    context.CancelFunc
@@ -52,7 +53,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// drainCalls waits until all requests are answered, at most drainFor: cancelled requests get no answer.
+// drainCalls waits until all requests are answered, but at most drainFor.
 func (c *connection) drainCalls(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() {

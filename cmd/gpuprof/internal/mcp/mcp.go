@@ -1,7 +1,7 @@
-// Package mcp is gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and output,
-// with brief documents. Each tool starts this program again with a verb's command line, and the package imports no
-// verb: a verb owns a process's folder, memory limit, signals and exit code, and a recording that exhausts memory ends
-// one call, not the server.
+// Package mcp implements gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and
+// output, with brief documents. Each tool starts this program again with the command line of a verb, and the package
+// imports no verb. A verb sets a process's folder, memory limit, signals and exit code; a recording that exhausts
+// memory ends one call, and not the server.
 package mcp
 
 import (
@@ -28,7 +28,7 @@ func (Cmd) Help() string {
 		cli.Examples("gpuprof mcp")
 }
 
-// Texts are the documents that the server publishes besides its tools.
+// Texts are the documents that the server publishes as resources.
 type Texts struct {
 	Schemas func() map[string]func() ([]byte, error) // JSON schemas by name of the output
 }
@@ -38,7 +38,7 @@ type server struct {
 	app *cli.App
 	exe string          // path of this program
 	ctx context.Context // cancelled at the end of the input, with the processes of running calls
-	// measure lets one measurement run at a time, since two would disturb each other.
+	// measure has room for one value, the right to measure: two measurements would disturb each other.
 	measure chan struct{}
 }
 
@@ -65,7 +65,7 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 	return s.serveCalls(served, os.Stdin, out, end)
 }
 
-// serveCalls answers until the input ends, and returns after the last call.
+// serveCalls answers calls until the input ends, and returns after the last answer.
 func (s *server) serveCalls(served *sdk.Server, in io.ReadCloser, out io.Writer, end context.CancelFunc) error {
 	over := make(chan error, 1)
 	go func() {

@@ -31,7 +31,7 @@ type programIn struct {
 	where
 }
 
-// program describes how a command and its recording ended.
+// program describes how a recorded command ended.
 type program struct {
 	Recording string   `json:"recording"` // folder of the recording
 	ExitCode  int      `json:"exit_code"`
@@ -40,13 +40,14 @@ type program struct {
 	Whole     string   `json:"whole,omitempty"` // resource with the complete analysis
 }
 
-// Limits of a program's output, of the number of notes, and of a note, bytes.
+// Limits of the reported end of a program's output, bytes, after success and failure; of the number of notes; and of a
+// note, bytes.
 const (
 	saidKept   = 240
 	failedKept = 900
 	notesKept  = 6
 	noteKept   = 200
-	// leastForProgram is the smallest token limit in which the description of a program and an analysis fit.
+	// leastForProgram is the smallest token limit that has room for the description of a program and an analysis.
 	leastForProgram = 1400
 	usualLimit      = 30 * time.Minute
 )
@@ -95,7 +96,7 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	return textResult(encodeJSON(map[string]any{"program": p, "analysis": json.RawMessage(found.out)})), nil, nil
 }
 
-// checkInput refuses inputs that the command line of gpuprof run would refuse.
+// checkInput refuses inputs that gpuprof run would refuse. It returns the time limit.
 func (in *programIn) checkInput() (limit time.Duration, err error) {
 	if err := checkCommand(in.Command); err != nil {
 		return 0, err
@@ -126,10 +127,10 @@ func (in *programIn) commandArgs() []string {
 	return append(append(args, "--"), in.Command...)
 }
 
-// programEnded matches gpuprof's note about the end of a program. All text before it is the program's.
+// programEnded matches gpuprof's note about the end of a program. All text before it is of the program.
 var programEnded = lazyregexp.New(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
 
-// programOf parses how a program ended, from its output and the notes of gpuprof run.
+// programOf returns how a program ended, from its output and the notes of gpuprof run.
 func programOf(e ended, folder string) program {
 	p := program{Recording: folder, ExitCode: e.code}
 	own := e.words
@@ -155,13 +156,11 @@ func programOf(e ended, folder string) program {
 	return p
 }
 
-// encodeJSON returns JSON on one line, with <, > and & unescaped.
+// encodeJSON returns JSON on one line, with <, > and & as they are.
 func encodeJSON(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // encoding strings and numbers cannot fail
+	text, err := document.EncodeLine(v)
+	if err != nil { // encoding strings and numbers cannot fail
 		return "{}"
 	}
-	return strings.TrimSpace(b.String())
+	return string(text)
 }

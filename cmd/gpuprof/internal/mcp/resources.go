@@ -24,7 +24,7 @@ const (
 	documents = "gpuprof://document/"
 )
 
-// addResources publishes the text of each rule, the schemas, and complete documents by path.
+// addResources publishes the text of each rule, the schemas, and, by path, whole documents.
 func (s *server) addResources(to *sdk.Server, texts *Texts) error {
 	entries, err := explain.All(explain.Rule)
 	if err != nil {
@@ -66,7 +66,7 @@ func ruleText(e *explain.Entry) string {
 	return b.String()
 }
 
-// readDocument returns a complete document: a file of gpuprof unchanged, or the analysis of a recording.
+// readDocument returns a whole document: the content of a file that gpuprof wrote, or the analysis of a recording.
 func (s *server) readDocument(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	file, err := url.PathUnescape(strings.TrimPrefix(r.Params.URI, documents))
 	if err != nil || file == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// where holds the inputs of every tool that reads files.
+// where has the inputs that all tools that read files share.
 type where struct {
 	Folder    string `json:"folder,omitempty" jsonschema:"Folder that relative paths start from and that commands run in. Default: the folder of the server."`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"Most tokens of the result, by an estimate of 3 bytes a token. Default 2000, at least 600."`
@@ -69,7 +69,7 @@ func readOnlyHints(title string) *sdk.ToolAnnotations {
 	return &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 }
 
-// commandHints returns the annotations of a tool that starts a command of the agent, which may do anything.
+// commandHints returns the annotations of a tool that starts the agent's command, which may do anything.
 func commandHints(title string) *sdk.ToolAnnotations {
 	yes := true
 	return &sdk.ToolAnnotations{Title: title, DestructiveHint: &yes, OpenWorldHint: &yes}

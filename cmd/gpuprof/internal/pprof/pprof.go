@@ -1,4 +1,5 @@
-// Package pprof is gpuprof pprof: it opens a run or a profile in the built-in pprof. It imports no other verb.
+// Package pprof implements gpuprof pprof, which opens a run or a profile in the built-in pprof. It imports cli and
+// input, no other verb.
 package pprof
 
 import (
@@ -46,7 +47,7 @@ func (Cmd) Help() string {
 
 // Run implements the verb.
 func (c *Cmd) Run(a *cli.App) error {
-	// Check the file first: pprof's own error would only report a missing profile.
+	// Check the file first: pprof would only report that there is no profile.
 	p, err := openProfile(a, c.File)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	flags.SetOutput(io.Discard)
 	err = driver.PProf(&driver.Options{
 		Flagset: flags, Fetch: fetch, Sym: noSymbols{}, UI: ui,
-		HTTPServer: func(s *driver.HTTPServerArgs) error { return serve(a, s) },
+		HTTPServer: func(s *driver.HTTPServerArgs) error { return servePages(a, s) },
 	})
 	switch {
 	case errors.Is(flags.err, flag.ErrHelp):
@@ -76,8 +77,9 @@ func (c *Cmd) Run(a *cli.App) error {
 	return nil
 }
 
-// SplitArgs divides the verb's command line: single-dash flags after the run belong to pprof, as do those before a run
-// that comes last (as in go tool pprof). ok is false without such flags, or if a "--" divides the line already.
+// SplitArgs divides the verb's command line into gpuprof's own words and pprof's. Single-dash flags after the run are
+// pprof's, and so are flags before a run that comes last (as in go tool pprof). ok is false without such flags, or if
+// "--" divides the line.
 func SplitArgs(args []string) (own, rest []string, ok bool) {
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	if at < 0 || args[at] != "pprof" || slices.Contains(args, "--") {
@@ -112,11 +114,11 @@ func readProfile(a *cli.App, path string) (*profile.Profile, error) {
 	}
 	var b bytes.Buffer
 	err = a.Documents.Run.Write(&b, "pprof", runs, cli.Screen{})
-	return parsedProfile(path, &b, err)
+	return parseProfile(path, &b, err)
 }
 
-// parsedProfile parses the profile that was written into b; err is the error of writing.
-func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, error) {
+// parseProfile parses the profile in b. err is the error of writing it there.
+func parseProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func parsedProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, e
 	return cleanProfile(p), nil
 }
 
-// isRecording reports whether a path is a folder, or a file that begins like a recording. It reads no pipe.
+// isRecording reports whether a path is a folder, or a regular file that begins like a recording. It reads no pipe.
 func isRecording(a *cli.App, path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || !info.Mode().IsRegular() {
@@ -162,7 +164,7 @@ func recordedProfile(a *cli.App, path string) (*profile.Profile, error) {
 	default:
 		err = a.Documents.Analysis.Write(&b, "pprof", &cli.Study{Indexes: indexes}, cli.Screen{})
 	}
-	return parsedProfile(path, &b, err)
+	return parseProfile(path, &b, err)
 }
 
 // isProfile reports whether a file is a profile, by its name.
@@ -187,7 +189,8 @@ func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return cleanProfile(p), nil
 }
 
-// cleanProfile cleans all texts of a profile, which may be hostile: pprof prints comments and labels unchanged.
+// cleanProfile cleans all texts of a profile, which may have control characters: pprof prints comments and labels
+// unchanged.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
 		document.CleanStrings(texts)
@@ -202,7 +205,7 @@ func cleanProfile(p *profile.Profile) *profile.Profile {
 		document.CleanStrings(&s.Label)
 		document.CleanStrings(&s.NumLabel)
 		document.CleanStrings(&s.NumUnit)
-		s.Label, s.NumLabel, s.NumUnit = lineKeys(s.Label), lineKeys(s.NumLabel), lineKeys(s.NumUnit)
+		s.Label, s.NumLabel, s.NumUnit = cleanKeys(s.Label), cleanKeys(s.NumLabel), cleanKeys(s.NumUnit)
 		for _, values := range s.Label {
 			for i := range values {
 				values[i] = runfile.Line(values[i])
@@ -212,8 +215,8 @@ func cleanProfile(p *profile.Profile) *profile.Profile {
 	return p
 }
 
-// lineKeys makes the names of labels safe at the beginning of a line.
-func lineKeys[V any](m map[string]V) map[string]V {
+// cleanKeys makes the names of labels safe to print at the start of a line.
+func cleanKeys[V any](m map[string]V) map[string]V {
 	for k, v := range m {
 		if safe := runfile.Line(k); safe != k {
 			delete(m, k)
@@ -223,8 +226,8 @@ func lineKeys[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// runFetcher gives pprof the profile of a file, also as a base: pprof would open the file again and read it without a
-// limit. pprof fetches profile and base in two goroutines.
+// runFetcher gives pprof the profile of a file, also as a base: pprof would read the file without a limit of memory.
+// pprof fetches profile and base in two goroutines.
 type runFetcher struct {
 	app   *cli.App                    // of the verb, since pprof passes none
 	mu    sync.Mutex                  // guards ready and err
@@ -250,12 +253,12 @@ func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, st
 	return p, "", nil
 }
 
-// noSymbols keeps pprof from looking for binaries and servers: the stages of a run have names already.
+// noSymbols prevents pprof from looking for binaries and servers: all functions have names.
 type noSymbols struct{}
 
 func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
 
-// pprofFlags implements pprof's flag set for given arguments.
+// pprofFlags implements pprof's flag set with given arguments.
 type pprofFlags struct {
 	*flag.FlagSet
 	args  []string
@@ -263,7 +266,7 @@ type pprofFlags struct {
 	err   error
 }
 
-// newPprofFlags appends the profile to pprof's flags. Port 0 is omitted: without a port pprof chooses a free one.
+// newPprofFlags appends the profile's file to pprof's flags. It omits port 0: without a port, pprof chooses a free one.
 func newPprofFlags(flags []string, file string) *pprofFlags {
 	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
 	for _, arg := range flags {
@@ -309,22 +312,23 @@ func (u *pprofUI) ReadLine(prompt string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-func (u *pprofUI) Print(args ...any)                        { u.say(fmt.Sprint(args...)) }
-func (u *pprofUI) PrintErr(args ...any)                     { u.say(fmt.Sprint(args...)) }
+func (u *pprofUI) Print(args ...any)                        { u.printMessage(fmt.Sprint(args...)) }
+func (u *pprofUI) PrintErr(args ...any)                     { u.printMessage(fmt.Sprint(args...)) }
 func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// say prints pprof's messages, except about missing binaries and an unreadable file, for which gpuprof has an error.
-func (u *pprofUI) say(text string) {
+// printMessage prints a message of pprof. It omits messages about missing binaries, and about an unreadable file, for
+// which gpuprof has its own error.
+func (u *pprofUI) printMessage(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return
 	}
 	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
 }
 
-// serve serves pprof's pages until an interrupt, which is their normal end.
-func serve(a *cli.App, args *driver.HTTPServerArgs) error {
+// servePages serves pprof's pages until an interrupt, which is the normal end.
+func servePages(a *cli.App, args *driver.HTTPServerArgs) error {
 	mux := http.NewServeMux()
 	for path, h := range args.Handlers {
 		mux.Handle(path, h)

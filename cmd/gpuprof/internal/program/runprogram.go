@@ -1,4 +1,4 @@
-// Package program has the verbs that record a user's program: run --, run record and run watch. They write the
+// Package program implements the verbs that record a user's program: run --, run record and run watch. They write the
 // recording and its analysis and return the program's exit code. It imports cli and input, no other verb.
 package program
 
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,7 +135,7 @@ func (c *Cmd) prepare(a *cli.App) (*program, error) {
 			p.options.Nsys = record.NsysAlways
 		}
 	}
-	if err := flagBehind(a.Rest); err != nil {
+	if err := refuseFlag(a.Rest); err != nil {
 		return nil, err
 	}
 	if err := record.Check(&p.options); err != nil {
@@ -160,7 +161,7 @@ func (c *Cmd) checkNumbers() error {
 	return c.checkRecorder()
 }
 
-// checkRecorder refuses flags of recorders that exclude each other.
+// checkRecorder refuses flags that ask for two recorders.
 func (c *Cmd) checkRecorder() error {
 	switch {
 	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
@@ -201,11 +202,11 @@ func (p *program) placeOutputs() error {
 			return err
 		}
 		var err error
-		p.dir, err = freshDir(time.Now())
+		p.dir, err = makeFresh(freshName(time.Now()))
 		p.options.Dir = p.dir
 		return err
 	}
-	// Make the folder first, because the files may lie in it.
+	// Make the folder first: the files may be in it.
 	made, err := makeDirs(p.dir)
 	if err == nil {
 		err = p.openDir()
@@ -229,31 +230,29 @@ func (p *program) placeOutputs() error {
 	return nil
 }
 
-// suffix matches a file extension, but not a version or date at the end of a folder's name.
-var suffix = lazyregexp.New(`\.[A-Za-z][A-Za-z0-9_]*$`)
+// fileSuffix matches a file extension. It does not match a version or a date at the end of a folder's name.
+var fileSuffix = lazyregexp.New(`\.[A-Za-z][A-Za-z0-9_]*$`)
 
-// refuseSuffix refuses a path with an unknown file extension, unless it is a folder or ends with a slash.
+// refuseSuffix refuses a path with an unknown file extension, unless it is an existing folder or ends with a slash.
 func (p *program) refuseSuffix(path string) error {
-	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !suffix.MatchString(filepath.Base(path)) {
+	if strings.HasSuffix(path, "/") || cli.IsDir(path) || !fileSuffix.MatchString(filepath.Base(path)) {
 		return nil
 	}
-	kind := p.app.Documents.Analysis.Outputs
-	if p.Memory {
-		kind = p.app.Documents.Memory.Outputs
-	}
-	_, err := kind([]string{path}, p.Force)
+	_, err := p.checkOutputs([]string{path})
 	reason, fix := gpuprof.FixOf(err)
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s", reason).WithFix("%s; a folder of this name is -o %s/", fix, path)
 }
 
+func (p *program) checkOutputs(paths []string) ([]cli.Output, error) {
+	if p.Memory {
+		return p.app.Documents.Memory.Outputs(paths, p.Force)
+	}
+	return p.app.Documents.Analysis.Outputs(paths, p.Force)
+}
+
 // useFiles checks the output files of -o.
 func (p *program) useFiles(files []string) (err error) {
-	if p.Memory {
-		p.files, err = p.app.Documents.Memory.Outputs(files, p.Force)
-	} else {
-		p.files, err = p.app.Documents.Analysis.Outputs(files, p.Force)
-	}
-	if err != nil {
+	if p.files, err = p.checkOutputs(files); err != nil {
 		return err
 	}
 	for _, o := range p.files {
@@ -267,13 +266,14 @@ func (p *program) useFiles(files []string) (err error) {
 	return nil
 }
 
-// isRecordingFile reports whether a recording's folder uses a file name (in any case) for other than the analysis.
+// isRecordingFile reports whether a recording's folder uses a file name, in any case of letters, for something other
+// than the analysis.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == record.ResultFile || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
 }
 
-// makeDirs makes a folder and its missing parents, and returns the new ones, innermost first.
+// makeDirs makes a folder and its missing parents. It returns the new folders, innermost first.
 func makeDirs(dir string) (made []string, err error) {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
@@ -302,7 +302,8 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording, whose files would pass for ranks of this one, and checks write access.
+// clearDir removes an earlier recording, whose files would be taken for further ranks of this one, and checks that the
+// folder can be written.
 func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
@@ -319,12 +320,14 @@ func (p *program) clearDir() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// maxSameSecond limits the folders whose names have the same second.
-const maxSameSecond = 1000
+// maxSameName limits the number of folders whose names differ only in the number.
+const maxSameName = 1000
 
-// freshDir makes a new folder that only its owner can open, also if several gpuprof begin in the same second.
-func freshDir(now time.Time) (string, error) {
-	name := "gpuprof-" + now.Format("20060102-150405")
+// freshName returns the name of the folder of a program that starts now.
+func freshName(now time.Time) string { return "gpuprof-" + now.Format("20060102-150405") }
+
+// makeFresh makes a new folder that only its owner can open. If the name is used, it appends the next free number.
+func makeFresh(name string) (string, error) {
 	for n := 1; ; n++ {
 		dir := name
 		if n > 1 {
@@ -334,7 +337,7 @@ func freshDir(now time.Time) (string, error) {
 		if err == nil {
 			return dir, nil
 		}
-		if !errors.Is(err, os.ErrExist) || n >= maxSameSecond {
+		if !errors.Is(err, fs.ErrExist) || n >= maxSameName {
 			return "", cannotMake(dir, err)
 		}
 	}
@@ -345,10 +348,10 @@ func cannotMake(dir string, err error) error {
 		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
-// conclude summarizes the run, writes telemetry.json and analyzes the traces. The files are private: traces and
+// conclude summarizes the run, writes telemetry.json and analyzes the traces. It makes the files private: traces and
 // command lines reveal much about a program.
 func (p *program) conclude(r *record.Result) error {
-	ctx, stop := p.interruptible()
+	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx)) // Ctx ended with the signal that ended the program
 	defer stop()
 	p.noteSummary(r)
 	private := append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, outside.Dir(p.dir).Glob("samples-*.jsonl")...)
@@ -371,13 +374,8 @@ func (p *program) keepTelemetry(r *record.Result) error {
 	return runfile.WritePrivate(filepath.Join(p.dir, record.ResultFile), p.Force, func(w io.Writer) error { return document.Encode(w, stored) })
 }
 
-// interruptible returns a context for the analysis: the app's context ended with the signal that ended the program.
-func (p *program) interruptible() (context.Context, context.CancelFunc) {
-	return cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx))
-}
-
-// flagBehind returns the error for a flag of gpuprof after "--", in place of the command.
-func flagBehind(rest []string) error {
+// refuseFlag returns an error if a flag of gpuprof follows "--" in place of the command.
+func refuseFlag(rest []string) error {
 	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
 		return nil
 	}

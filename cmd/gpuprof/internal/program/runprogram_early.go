@@ -13,14 +13,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// watchRecording follows the recording while the program runs. It notes the progress, prints the analysis of a program
-// that runs on, or ends the program with --stop-after.
+// watchRecording follows the recording while the program runs. It notes the progress. After the recording it prints the
+// analysis of a program that runs on, or with --stop-after ends the program.
 func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.Watched {
 	p.noteState(h)
 	if !h.Settled() {
 		return record.WatchOn
 	}
-	// Wait: other ranks may begin late, and a program that ends soon gets its analysis at the end.
+	// Wait: other ranks may begin later, and a program that ends soon gets its analysis at its end.
 	wait := p.EarlyAfter
 	if p.StopAfter {
 		wait = min(wait, time.Second)
@@ -45,10 +45,11 @@ func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.W
 	}
 }
 
-// accountWithin limits the wait for the host's samples, which are taken in the steps after the recorded ones.
+// accountWithin limits the wait for the host's samples, which the hook takes in the steps after the recorded ones.
 const accountWithin = 20 * time.Second
 
-// noteState notes changes of the recording's state on a terminal, as lines, since the program prints there too.
+// noteState notes changes of the recording's state, if standard error is a terminal. It prints lines, since the program
+// prints there too.
 func (p *program) noteState(h *record.Hook) {
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -82,7 +83,7 @@ func (p *program) stateOf(h *record.Hook) string {
 	return state
 }
 
-// printEarly notes that the recording is complete and prints its analysis while the program runs on.
+// printEarly notes that the recording is complete, and prints its analysis while the program runs on.
 func (p *program) printEarly(h *record.Hook, ended <-chan struct{}) {
 	p.noteRecorded(h)
 	p.app.Note("the program runs on; its recording is in %s", p.dir)

@@ -2,9 +2,7 @@ package program
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// setUpRank reports whether this process is a rank of a job (a launcher set its rank, -o names the job's folder or
-// bucket), and makes the rank's own folder for the recording. Errors come before the program starts.
+// setUpRank reports whether this process is a rank of a job: a launcher set its rank, and -o names the job's folder or
+// bucket. It makes the folder for the rank's recording. Its errors come before the program starts.
 func (p *program) setUpRank() (bool, error) {
 	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
@@ -39,7 +37,7 @@ func (p *program) setUpRank() (bool, error) {
 	}
 	p.sink = sink
 	if cli.IsBucket(p.Output[at]) {
-		p.dir, err = freshDir(time.Now()) // traces stay on this machine
+		p.dir, err = makeFresh(freshName(time.Now())) // traces stay on this machine
 	} else {
 		p.dir, err = rankDir(p.Output[at], place)
 	}
@@ -47,32 +45,19 @@ func (p *program) setUpRank() (bool, error) {
 	return true, err
 }
 
-// recordings is the subfolder of a job's folder for the ranks' recordings.
+// recordings is the subfolder of a job's folder that has the ranks' recordings.
 const recordings = "recording"
 
-// rankDir makes the folder for one rank's recording; after a restart of the job, one with the next free name.
+// rankDir makes the folder for one rank's recording. If the job restarted, the name has the next free number.
 func rankDir(job string, p launch.Place) (string, error) {
 	above := filepath.Join(job, recordings)
 	if err := os.MkdirAll(above, 0o755); err != nil {
 		return "", cannotMake(above, err)
 	}
-	name := fmt.Sprintf("%06d-%d", p.Rank, p.Attempt)
-	for n := 1; ; n++ {
-		dir := filepath.Join(above, name)
-		if n > 1 {
-			dir += fmt.Sprintf("-%d", n)
-		}
-		err := os.Mkdir(dir, 0o700)
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrExist) || n >= maxSameSecond {
-			return "", cannotMake(dir, err)
-		}
-	}
+	return makeFresh(filepath.Join(above, fmt.Sprintf("%06d-%d", p.Rank, p.Attempt)))
 }
 
-// leaveObject stores the document of this rank. It does nothing outside of a job.
+// leaveObject stores the document of this rank. Outside of a job it does nothing.
 func (p *program) leaveObject(r *record.Result) error {
 	if p.sink == nil {
 		return nil

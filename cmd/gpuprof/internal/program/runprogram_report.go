@@ -23,7 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// noteSummary notes on standard error how the program ended; standard output belongs to the program.
+// noteSummary notes how the program ended. It writes to standard error: standard output is the program's.
 func (p *program) noteSummary(r *record.Result) {
 	a := p.app
 	cost := ""
@@ -51,7 +51,7 @@ func (p *program) noteSummary(r *record.Result) {
 	}
 }
 
-// markNames maps the events by which the hook counts steps to words for the user.
+// markNames maps the kinds of events by which the hook counts steps to words for the user.
 var markNames = map[string]string{
 	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
@@ -70,23 +70,23 @@ func (p *program) noteRecorded(h *record.Hook) {
 	if first == nil || first.Torch == "" { // without torch, a warning has the recorded parts
 		return
 	}
+	where := ""
+	if recorded > 1 {
+		where = fmt.Sprintf(", in each of %d processes", recorded)
+	}
 	if p.Memory {
-		p.noteSnapshot(first, recorded)
+		p.noteSnapshot(first, where)
 		return
 	}
 	what := fmt.Sprintf("recorded %d %s from number %d on", first.Recorded, markNames[first.Kind], first.After+1)
 	if first.Kind == "window" {
 		what = "recorded a stretch of time"
 	}
-	where := ""
-	if recorded > 1 {
-		where = fmt.Sprintf(", in each of %d processes", recorded)
-	}
 	p.app.Note("%s (torch %s%s)", what, first.Torch, where)
 }
 
 // noteSnapshot notes the period that a memory snapshot covers.
-func (p *program) noteSnapshot(first *record.Process, recorded int) {
+func (p *program) noteSnapshot(first *record.Process, where string) {
 	until := "its end"
 	switch n := first.After + first.Recorded; {
 	case first.File == "":
@@ -94,15 +94,11 @@ func (p *program) noteSnapshot(first *record.Process, recorded int) {
 	case n > 0:
 		until = fmt.Sprintf("the end of number %d of its %s", n, markNames[first.Kind])
 	}
-	where := ""
-	if recorded > 1 {
-		where = fmt.Sprintf(", in each of %d processes", recorded)
-	}
 	p.app.Note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
 }
 
-// overheadSentence describes the cost of recording as a ratio: the hook's step times are trimmed means on the host,
-// and would differ from the mean steps of the analysis below.
+// overheadSentence describes the cost of recording as a ratio. It gives no step times: the hook's are trimmed means on
+// the host, and differ from the mean steps of the analysis printed below.
 func (p *program) overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
@@ -123,7 +119,7 @@ func (p *program) overheadSentence(o *record.Overhead) string {
 	return text
 }
 
-// analyzeRecording analyzes the recording; write formats the analysis.
+// analyzeRecording analyzes the recording and returns the function that formats the analysis.
 func (p *program) analyzeRecording(a *cli.App, r *record.Result) (write func(w io.Writer, format string, s cli.Screen) error, err error) {
 	files := chosenTraces(r)
 	if p.Memory {
@@ -169,7 +165,7 @@ func (p *program) writeAnalysis(ctx context.Context, r *record.Result) error {
 	return errors.Join(errs...)
 }
 
-// printOnce prints an analysis, unless the same was printed while the program ran.
+// printOnce prints an analysis, unless an equal one was printed while the program ran.
 func (p *program) printOnce(show func(w io.Writer, format string, s cli.Screen) error) error {
 	var found bytes.Buffer
 	if err := show(&found, "json", cli.Screen{}); err != nil {
@@ -194,7 +190,8 @@ func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Scre
 	return errors.Join(errs...)
 }
 
-// chosenTraces returns the traces of the ranks, if there are any: launchers and evaluators do not belong to the job.
+// chosenTraces returns the traces of ranks if there are any, since launchers and evaluators are not part of the job,
+// and all traces otherwise.
 func chosenTraces(r *record.Result) []string {
 	var ranks []string
 	for _, t := range r.Traces {
@@ -222,10 +219,12 @@ func (p *program) stderrScreen() cli.Screen {
 	return s
 }
 
-// inflatedFrom is the ratio from which recorded steps count as slowed down; the usual spread is smaller.
+// inflatedFrom is the ratio of step times, with and without recording, from which recorded steps count as slowed down.
+// The usual spread is smaller.
 const inflatedFrom = 1.1
 
-// inflationCaveats returns the caveat for findings about host time: the recording lengthened the steps by a factor.
+// inflationCaveats returns the caveat of findings about host time: recording lengthened the steps. It is nil if
+// recording did not.
 func inflationCaveats(o *record.Overhead) input.Caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// lockDir locks a folder for this process: a second gpuprof with the same folder gets an error.
+// lockDir locks a folder for this process. A second gpuprof that uses the folder gets an error.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, cannotMake(dir, err)
 	}
-	// On a file system without locks, a second one gets no error.
+	// If the file system has no locks, the second one gets no error.
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(gpuprof.Errorf(gpuprof.ErrUsage,
 			"writing into the folder %s: another gpuprof run is recording into it", dir).WithFix("the program was not started: name another folder with -o"), f.Close())

@@ -57,7 +57,7 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	return w.showTables(a.Ctx, c.Every, c.Once)
 }
 
-// watching shows the tables of one folder repeatedly.
+// watching prints the tables of one folder repeatedly.
 type watching struct {
 	dir, shown string
 	out        io.Writer
@@ -76,10 +76,11 @@ func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 	}}
 }
 
-// pauseFactor is the least ratio of the pause to the time of making a table, which slows down the program.
+// pauseFactor is the least ratio of a pause to the time that making a table takes, since making tables slows the
+// program down.
 const pauseFactor = 10
 
-// showTables prints tables until the recordings or the context end.
+// showTables prints tables until the recordings or the context end; with once, only one.
 func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
@@ -102,7 +103,7 @@ func (w *watching) showTables(ctx context.Context, every time.Duration, once boo
 	}
 }
 
-// makeTable returns the current table; ended reports that nothing is recorded any more.
+// makeTable returns the current table. ended reports that nothing is recorded any more.
 func (w *watching) makeTable(ctx context.Context) (text string, ended bool, err error) {
 	live, err := record.LiveOf(ctx, w.dir, record.LiveStretch)
 	if err != nil {
@@ -147,7 +148,7 @@ const (
 	liveName    = 44
 )
 
-// liveTable formats the recent activity of a folder's processes.
+// liveTable formats the recent activity of the processes that record into a folder.
 func liveTable(dir string, live []record.Live) string {
 	var b strings.Builder
 	for i := range live {
@@ -156,7 +157,7 @@ func liveTable(dir string, live []record.Live) string {
 		if l.Ended {
 			state = "its recording has ended"
 		}
-		fmt.Fprintf(&b, "%s, last %s to %s: %s\n", cleanPath(filepath.Join(dir, l.File)), gpuprof.FormatSeconds(l.Over.Seconds()), l.At.UTC().Format("15:04:05 UTC"), state)
+		fmt.Fprintf(&b, "%s, last %s to %s: %s\n", document.CleanText(filepath.Join(dir, l.File)), gpuprof.FormatSeconds(l.Over.Seconds()), l.At.UTC().Format("15:04:05 UTC"), state)
 		step := "no step found yet"
 		if l.StepNS > 0 {
 			step = fmt.Sprintf("step %s (median of %d, %s)", gpuprof.FormatNS(l.StepNS), l.Steps, document.CleanText(l.Source))
@@ -174,7 +175,7 @@ func liveTable(dir string, live []record.Live) string {
 	return b.String()
 }
 
-// liveRows prints rows by name, the longest first, and the sum of the rest.
+// liveRows prints the longest rows, at most most, and the sum of the remaining ones. rows is sorted, the longest first.
 func liveRows(b *strings.Builder, title string, rows []record.LiveRow, most int, over time.Duration) {
 	if len(rows) == 0 {
 		return
@@ -211,10 +212,10 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable formats the hook's events of Python programs, before and during the recording.
+// hookTable formats the state of Python programs' recordings and their step times, as the hook reports them.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
-		return cleanPath(dir) + ": no process is recorded yet\n"
+		return document.CleanText(dir) + ": no process is recorded yet\n"
 	}
 	var b strings.Builder
 	for i := range h.Processes {
@@ -241,7 +242,7 @@ func hookTable(dir string, h *record.Hook) string {
 		if p.Rank >= 0 {
 			who += fmt.Sprintf(", rank %d", p.Rank)
 		}
-		fmt.Fprintf(&b, "%s, %s (%s): %s\n", cleanPath(dir), who, library, document.CleanText(state))
+		fmt.Fprintf(&b, "%s, %s (%s): %s\n", document.CleanText(dir), who, library, document.CleanText(state))
 		for _, t := range []struct {
 			when  string
 			times []float64
@@ -254,5 +255,3 @@ func hookTable(dir string, h *record.Hook) string {
 	}
 	return b.String()
 }
-
-func cleanPath(path string) string { return document.CleanText(path) }

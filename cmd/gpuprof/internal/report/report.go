@@ -1,5 +1,5 @@
-// Package report is gpuprof report: it converts runs and other documents of gpuprof to reports, pictures and other
-// formats. It imports cli and input, no other verb.
+// Package report implements gpuprof report: it converts runs and other documents of gpuprof to reports, pictures and
+// other formats. It imports cli and input, no other verb.
 package report
 
 import (
@@ -37,7 +37,8 @@ func (Cmd) Help() string {
 	)
 }
 
-// findAnalysis returns the analysis in a recording's folder. It refuses formats that only gpuprof analyze writes.
+// findAnalysis returns the path of the analysis in a recording's folder. It refuses output formats that only gpuprof
+// analyze can write.
 func (c *Cmd) findAnalysis(dir string) (string, error) {
 	path, err := input.AnalysisIn(dir)
 	if err != nil {
@@ -55,7 +56,7 @@ func (c *Cmd) findAnalysis(dir string) (string, error) {
 // recordingFormats lists the formats that need the recording; an analysis does not contain it.
 func recordingFormats() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
 
-// isChromeTrace reports whether a text begins like a profiler's trace and is no document of gpuprof.
+// isChromeTrace reports whether a text begins like a profiler's trace, and is no document of gpuprof.
 func isChromeTrace(text []byte) bool {
 	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
 }

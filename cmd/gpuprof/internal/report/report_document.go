@@ -17,10 +17,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter reports a document other than a run; the parameter what names its kind in errors.
+// reporter prints or writes a document that is no run. what names its kind in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
-// reporters returns the reporter of each kind of document except runs.
+// reporters returns the reporters by kind of document.
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
@@ -32,24 +32,24 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			a, err := analyze.Decode(text, path)
 			if err == nil {
-				err = withMeanStep(a.Head, path)
+				err = refuseOldSteps(a.Head, path)
 			}
 			return &cli.Study{Analysis: a}, err
 		}),
 		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*cli.Study, error) {
 			c, err := analyze.DecodeComparison(text, path)
 			if err == nil {
-				err = withMeanStep(c.Head, path)
+				err = refuseOldSteps(c.Head, path)
 			}
 			return &cli.Study{Comparison: c}, err
 		}),
-		document.Health: reporterOf(t.Health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.Fleet, decoded[fleet.Report](document.Fleet)),
-		document.Check: reporterOf(t.Check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.Diagnosis, diagnosisOf),
+		document.Health: reporterOf(t.Health, decoderOf[health.Report](document.Health)), document.Fleet: reporterOf(t.Fleet, decoderOf[fleet.Report](document.Fleet)),
+		document.Check: reporterOf(t.Check, decoderOf[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.Diagnosis, decodeDiagnosis),
 	}
 }
 
-// decoded parses a document whose older versions need no conversion.
-func decoded[D any, P interface {
+// decoderOf returns the decoder of a document whose older versions need no conversion.
+func decoderOf[D any, P interface {
 	*D
 	document.Enveloped
 }](kind gpuprof.DocumentKind) func(text []byte, path string) (P, error) {
@@ -59,9 +59,9 @@ func decoded[D any, P interface {
 	}
 }
 
-// diagnosisOf refuses an empty diagnosis, which has no page.
-func diagnosisOf(text []byte, path string) (*gpuprof.Diagnosis, error) {
-	d, err := decoded[gpuprof.Diagnosis](document.Diagnosis)(text, path)
+// decodeDiagnosis refuses an empty diagnosis, which has no page.
+func decodeDiagnosis(text []byte, path string) (*gpuprof.Diagnosis, error) {
+	d, err := decoderOf[gpuprof.Diagnosis](document.Diagnosis)(text, path)
 	if err == nil && len(d.Checks) == 0 {
 		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it is a diagnosis of nothing", path).WithFix("give what gpuprof doctor --format json prints")
 	}
@@ -78,15 +78,15 @@ func reporterOf[D any](k cli.Kind[D], decode func(text []byte, path string) (D, 
 	}
 }
 
-// withMeanStep refuses an analysis of an earlier major version: its step times had another meaning than today's words.
-func withMeanStep(head gpuprof.Head, path string) error {
+// refuseOldSteps refuses an analysis of an earlier major version, whose step times have another meaning.
+func refuseOldSteps(head gpuprof.Head, path string) error {
 	if ours := document.Version(head.Kind); gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
 	}
 	return nil
 }
 
-// reportOf prints or writes a document. An invalid output is reported before an error of reading.
+// reportOf prints or writes a document. reading is the error of reading it; an invalid output is reported before it.
 func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
 	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// findOld looks up --baseline before the measurement. If no stored baseline fits, it notes that and succeeds.
+// findOld reads the result of --baseline before the measurement. If no stored baseline fits, it notes that and
+// succeeds.
 func (s *session) findOld() (err error) {
 	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {
@@ -43,7 +44,8 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// compareBaselines compares the runs with --baseline; an incomparable run adds an error, the others are compared.
+// compareBaselines compares the runs with --baseline. A run that cannot be compared adds an error; the other runs are
+// compared.
 func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
 	if len(s.olds) == 0 { // no --baseline
@@ -77,7 +79,8 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// addFindings adds the comparisons' findings to the runs, each stage and knob once: no time is claimed twice.
+// addFindings adds the comparisons' findings to the runs. A run has one finding per stage and knob, so that no time is
+// claimed twice.
 func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {
@@ -94,8 +97,8 @@ func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpup
 	return out
 }
 
-// showAll prints the runs and, below them, the comparisons. If standard output is a document, the comparisons go to
-// standard error, and the document has the runs with the comparisons' findings (complete).
+// showAll prints the runs and, below them, the comparisons. If standard output is a JSON or similar document, the
+// comparisons go to standard error. That document has complete: the runs with the comparisons' findings.
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
 	w, format, o := a.Stdout, s.Format, a.Screen()

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// deviceTurn is one device's process and its turns, in order.
+// deviceTurn is one device's process with its turns, in order.
 type deviceTurn struct {
 	*judge.TurnProcess
 	device   string
@@ -45,9 +45,9 @@ func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, judge.LeastPatience)) })
 }
 
-// takeRounds starts the processes of all devices and lets them measure in rounds: one turn together, and one of each
-// device alone, in mirrored order, so that a disturbance of the machine affects both kinds of turn. A device that
-// fails has an error in its result; the error of takeRounds is an interrupt.
+// takeRounds starts the processes of all devices and lets them measure in rounds. A round is one turn together, and one
+// turn of each device alone. The order of both kinds is mirrored, so that a disturbance of the machine affects both. A
+// device that fails has an error in its result; takeRounds itself fails only if it is interrupted.
 func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
 	var all []*deviceTurn
 	defer func() {
@@ -91,7 +91,7 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 	return out, nil
 }
 
-// forEachDevice calls do for all devices at once.
+// forEachDevice calls do for all devices at once, and stores their errors.
 func forEachDevice(devices []*deviceTurn, do func(*deviceTurn) error) {
 	var all sync.WaitGroup
 	for _, d := range devices {
@@ -112,7 +112,7 @@ func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	return err
 }
 
-// measureRounds measures rounds until there are enough or a device fails, after judge.WarmTurns rounds of warm-up.
+// measureRounds measures rounds until there are enough or a device fails. The first judge.WarmTurns rounds are warm-up.
 func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return
@@ -141,8 +141,8 @@ func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progres
 			}
 		}
 		if round < judge.WarmTurns {
-			// Make turns as long as the longest one: otherwise a device with short steps would finish early, and the others
-			// would measure without it.
+			// Make turns as long as the longest one so far. Otherwise a device with short steps would end its turn
+			// early, and the others would measure without it.
 			for _, d := range devices {
 				for _, t := range d.turns {
 					length = max(length, time.Duration(t.Seconds*float64(time.Second)))
@@ -152,8 +152,8 @@ func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progres
 	}
 }
 
-// enoughRounds reports whether the rounds may end: the requested number is done, there are enough for an interval with
-// both kinds of turn at full time, or the time is over.
+// enoughRounds reports whether the rounds may end: the requested number is reached, or the time is over, or the rounds
+// are enough for an interval and had the least time.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
@@ -170,7 +170,7 @@ func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
-// splitTurns divides a device's first rounds into turns together and turns alone.
+// splitTurns returns a device's result from its first rounds: the turns together, and the turns alone.
 func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	out := fleet.DeviceRun{Device: d.device, Failed: d.failureOf()}
 	if out.Failed != nil {
@@ -199,7 +199,7 @@ func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	return out
 }
 
-// failureOf returns the error of a device, in its process's words; nil if it did not fail.
+// failureOf returns the error of a device, with its process's message; nil if it did not fail.
 func (d *deviceTurn) failureOf() error {
 	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
 		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
@@ -207,7 +207,7 @@ func (d *deviceTurn) failureOf() error {
 	return d.err
 }
 
-// someTurns returns a run with one sample per turn, for the given turns only.
+// someTurns returns the run with the given turns only, one sample per turn.
 func someTurns(run *gpuprof.Run, turns []int) *gpuprof.Run {
 	some := func(s *gpuprof.Series) *gpuprof.Series {
 		all, values := slices.Concat(s.Runs...), []float64(nil)

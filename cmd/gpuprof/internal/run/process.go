@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureProcesses measures one point of the sweep in several processes, one after the other, and merges their runs.
-// If one fails, the samples of the others remain. A failed check ends the series, since every process would fail it.
+// measureProcesses measures one point of the sweep in several processes, one after the other, and merges their runs. If
+// a process fails, the samples of the others remain. A failed check ends the series: it would fail in every process.
 func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, error) {
 	scratch, err := child.NewScratch("runs")
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, 
 	return mergeProcesses(runs, errs)
 }
 
-// progressOf estimates the time left during process k: from the times of the finished processes or, for the first
-// process, from --max-time.
+// progressOf estimates the time left during process k. The estimate comes from the times of the finished processes, or
+// from --max-time during the first one. since is the time since the series began, spent that of process k.
 func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress {
 	each, bound := s.MaxTime, "at most "
 	if k > 0 {
@@ -65,7 +65,7 @@ func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress
 	return at
 }
 
-// mergeProcesses joins the runs of one point. If a process is missing, the result is partial.
+// mergeProcesses merges the runs of one point. If a process is missing, the result is partial.
 func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, errors.Join(errs...)

@@ -1,5 +1,5 @@
-// Package run is gpuprof run: it measures a reference workload, in this process, in several, or on several devices,
-// with findings and a comparison. It imports cli, input and judge, no other verb.
+// Package run implements gpuprof run: it measures a reference workload in this process, in several, or on several
+// devices, with findings and a comparison. It imports cli, input and judge, no other verb.
 package run
 
 import (
@@ -50,9 +50,9 @@ type Cmd struct {
 	ProcessOut string `hidden:""`
 	// RequestRate is the request rate of the first of --runs processes, for workloads that serve requests.
 	RequestRate float64 `hidden:""`
-	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
+	// BlocksOnStdin makes this process one of a gate's two, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
-	// OwnDevice reports that the other processes in the turns use other devices.
+	// OwnDevice reports that the processes with which this one takes turns use other devices.
 	OwnDevice bool `hidden:""`
 }
 
@@ -69,7 +69,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Default times. A number of samples sets no time limit; a warm-up is added to the time.
+// Default times. With a number of samples there is no time limit. The time of the warm-up is added.
 const (
 	defaultMinTime = 2 * time.Second
 	defaultMaxTime = 10 * time.Second // on the host
@@ -139,7 +139,7 @@ func (s *session) finish() error {
 		})
 	}
 	if s.ProcessOut == "" {
-		advised := s.advise(runs)
+		advised := s.addAdvice(runs)
 		comparisons, missing := s.compareBaselines(advised)
 		runs = addFindings(advised, comparisons)
 		err = errors.Join(err, missing, s.showAll(advised, runs, comparisons))
@@ -161,8 +161,7 @@ func (s *session) writeRankObject(runs []*gpuprof.Run) error {
 	return s.sink.Leave(document.Run, text.Bytes())
 }
 
-// advise adds the advice that follows from the runs' figures.
-func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
+func (s *session) addAdvice(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.Workload}
 	if base, err := workloads.Resolve(s.aim.Workload, s.aim.Preset, nil); err == nil {
 		o.Base = base
@@ -228,19 +227,15 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 			Tool: a.Tool, Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
 		})
 	}
-	if err = s.findOld(); err == nil {
-		s.takeRate()
+	if err := s.findOld(); err != nil {
+		return nil, err
 	}
-	return s, err
-}
-
-// takeRate makes the run use the request rate of the result that --baseline names: a share of its own throughput
-// would hide a slower build.
-func (s *session) takeRate() {
-	if len(s.plans) != 1 || len(s.olds) != 1 || s.olds[0] == nil || s.plans[0].Rate > 0 {
-		return
+	// Use the request rate of --baseline's result: a rate proportional to the run's own throughput would hide that the
+	// run is slower.
+	if len(s.plans) == 1 && len(s.olds) == 1 && s.olds[0] != nil && s.plans[0].Rate <= 0 {
+		s.plans[0].Rate = s.olds[0].Rate()
 	}
-	s.plans[0].Rate = s.olds[0].Rate()
+	return s, nil
 }
 
 func (c *Cmd) checkNumbers(w measure.Warmup) error {
@@ -257,7 +252,7 @@ func (c *Cmd) checkNumbers(w measure.Warmup) error {
 	return nil
 }
 
-// measureAll measures every point of the sweep, the others too if one fails. Only an interrupt ends the sweep.
+// measureAll measures every point of the sweep, also if one fails. Only an interrupt ends the sweep.
 func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error

@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ const (
 	devicesPage = "devices.html"
 )
 
-// runDevices measures the workload on several GPUs, together and each alone, and reports them as ranks of a fleet.
+// runDevices measures the workload on several GPUs, together and each alone. It reports the GPUs like ranks of a fleet.
 func (c *Cmd) runDevices(a *cli.App) error {
 	doc := a.Documents.Fleet.Without("png", "svg").Called("a measurement of several devices")
 	if err := c.refuseWithDevices(doc.Prints); err != nil {
@@ -78,7 +77,7 @@ func (c *Cmd) runDevices(a *cli.App) error {
 	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
-// checkHonoured returns an error if a device cannot run with a setting; nil if the device does not even open.
+// checkHonoured returns an error if a device cannot run with a setting. A device that does not open is no error here.
 func checkHonoured(t *cli.Target, kind cli.Device) error {
 	d, err := kind.Open()
 	if err != nil {
@@ -118,7 +117,8 @@ func (c *Cmd) refuseWithDevices(formats []string) error {
 	return nil
 }
 
-// devicesNamed returns the GPUs of --devices: CUDA's index, cuda:N or all. noGPU is the reason if there is none.
+// devicesNamed returns the GPUs of --devices; a value is CUDA's index, cuda:N or all. noGPU is the reason for which no
+// GPU can be used.
 func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device, error) {
 	gpus := slices.DeleteFunc(slices.Clone(all), func(d cli.Device) bool { return d.Kind() == cli.HostDevice })
 	var names []string
@@ -146,7 +146,7 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 		case len(gpus) == 0:
 			return refused(gpuprof.ErrDevice, noGPU, "use --device host")
 		case i < 0:
-			return refused(gpuprof.ErrDevice, "there is no "+name+hiddenGPUs(), "the driver shows "+strings.Join(names, ", "))
+			return refused(gpuprof.ErrDevice, "there is no "+name+cli.HiddenGPUs(), "the driver shows "+strings.Join(names, ", "))
 		case slices.ContainsFunc(out, func(d cli.Device) bool { return d.Name == name }):
 			return refused(gpuprof.ErrUsage, name+" is named twice", "name each device once")
 		}
@@ -159,12 +159,4 @@ func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device
 		return refused(gpuprof.ErrUsage, "it is one device, "+out[0].Name+", and there is none to compare it with", "name two or more, or use --device "+out[0].Name)
 	}
 	return out, nil
-}
-
-// hiddenGPUs returns CUDA_VISIBLE_DEVICES, which may hide GPUs from the driver, in parentheses, or "" if it is not set.
-func hiddenGPUs() string {
-	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
-		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
-	}
-	return ""
 }

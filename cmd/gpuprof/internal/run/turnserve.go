@@ -16,10 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// A gate keeps a process of each build running and lets the two measure in turns. It starts them with run
-// --blocks-on-stdin and writes a line per turn with its time ("40ms"), then TurnsEnd, or TurnsLoad if a service is to
-// take requests afterwards. The process answers its start and every line with one line of JSON, waits without using a
-// processor, and ends with its standard input.
+// A gate starts one process of each build with run --blocks-on-stdin, and the two measure in turns. The gate writes a
+// line per turn, with the turn's time ("40ms"), then TurnsEnd, or TurnsLoad if a service is to take requests
+// afterwards. The process writes one line of JSON when it is ready, and one for each line. It waits without using a
+// processor, and ends when its standard input ends.
 
 // takeTurns implements run --blocks-on-stdin.
 func (s *session) takeTurns(in io.Reader) error {
@@ -74,7 +74,7 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
-// lastLoad parses the arguments of TurnsLoad; it returns them as the error that ends the turns.
+// lastLoad parses the arguments of TurnsLoad. It returns the load as the error that ends the turns.
 func lastLoad(text string) error {
 	var load measure.LastLoad
 	var least, most string

@@ -1,4 +1,5 @@
-// Package schema is gpuprof explain schema: it prints the JSON schema of an output. It imports cli, no other verb.
+// Package schema implements gpuprof explain schema, which prints the JSON schema of an output. It imports cli, no other
+// verb.
 package schema
 
 import (
@@ -36,7 +37,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain schema", "gpuprof explain schema check", "gpuprof explain schema analysis", "gpuprof explain schema comparison", "gpuprof explain schema tune", "gpuprof explain schema health")
 }
 
-// Schemas returns a function for the schema of each output.
+// Schemas returns functions that make the schemas, by the name of the output.
 func Schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"run":              func() ([]byte, error) { return schema.Run(), nil },
@@ -68,7 +69,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return err
 }
 
-// derivedSchema derives the schema from the printed type, so that the two cannot differ.
+// derivedSchema derives the schema from the type that is printed, so that they cannot differ.
 func derivedSchema[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
 	return func() ([]byte, error) { return schemaOf[T](kinds) }
 }
@@ -102,7 +103,7 @@ func enumOf[T any](values []T) (out []any) {
 	return out
 }
 
-// allowUnknown permits fields in every object that this version does not define.
+// allowUnknown permits, in every object, fields that this version does not define.
 func allowUnknown(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -1,5 +1,6 @@
-// Package tune is gpuprof tune: it measures which knobs of a workload to change, and tests claims of tuning guides.
-// The tuning result goes to the terminal and to files; a state file is kept up to date. It imports cli, no other verb.
+// Package tune implements gpuprof tune: it measures which knobs of a workload to change, and tests claims of tuning
+// guides. The result goes to the terminal and to files. A file has the current state of the search. The package imports
+// cli, no other verb.
 package tune
 
 import (
@@ -43,13 +44,12 @@ type Cmd struct {
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
-	// PairOut makes this process one of a confirmation: it compares the start settings with those of the field Turned
-	// by paired blocks, writes the outcome to that file and prints nothing. It takes about --budget, and at most the
-	// time in the field Most.
+	// PairOut makes this process one of a confirmation. It compares the start settings with those of Turned by paired
+	// blocks, writes the outcome to the file PairOut and prints nothing. It takes about --budget, and at most Most.
 	PairOut string        `hidden:""`
 	Turned  []string      `sep:"none" hidden:""`
 	Most    time.Duration `hidden:""`
-	// RequestRate is the request rate of the search, if the goal is latency.
+	// RequestRate is the request rate of the search, 1/s, if the goal is latency.
 	RequestRate float64 `hidden:""`
 }
 
@@ -114,7 +114,8 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	return errors.Join(t.interruptError(err), t.finish(r))
 }
 
-// watchEnergy connects the bench to the device's energy counter if the goal needs it. It fails without a counter.
+// watchEnergy gives the bench the device's energy counter if the goal is energy. Then it fails if the device has no
+// counter.
 func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
@@ -138,7 +139,7 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	return nil, search.NoEnergy()
 }
 
-// interruptError is the error for an interrupt; other errors are unchanged.
+// interruptError returns the error of an interrupt; it returns other errors unchanged.
 func (t *tuning) interruptError(err error) error {
 	if t.app.Ctx.Err() == nil {
 		return err
@@ -218,7 +219,8 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// findTarget finds workload, device and settings. Names are checked first: a wrong name is wrong on every machine.
+// findTarget finds workload, device and settings. It checks names before it looks for a device: a wrong name is wrong
+// on every machine.
 func (t *tuning) findTarget() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {
@@ -268,7 +270,7 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// chooseFiles chooses the output files. The state is a .json output if there is one, else a file in the user's cache.
+// chooseFiles chooses the output files. The state is in the first .json output, or else in a file of the user's cache.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -297,7 +299,7 @@ func (t *tuning) chooseFiles() error {
 	return nil
 }
 
-// cachedState returns a new file in the user's cache for the state of a search, so that the search can be resumed.
+// cachedState returns a new file in the user's cache for the state of a search, for --resume.
 func cachedState() (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {

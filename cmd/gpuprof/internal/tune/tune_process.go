@@ -26,7 +26,7 @@ import (
 )
 
 // useTempFolder calls use with a temporary folder for a process's result.
-func useTempFolder(ctx context.Context, use func(dir string) error) error {
+func useTempFolder(use func(dir string) error) error {
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w", err).WithFix("check TMPDIR")
@@ -35,14 +35,14 @@ func useTempFolder(ctx context.Context, use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// measureFresh compares two settings in another process of this program, in paired blocks: pairs with one block of
-// steps of each setting.
+// measureFresh compares two settings by paired blocks, in another process of this program. A pair has a block of steps
+// of each setting.
 func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
-	err = useTempFolder(ctx, func(dir string) error {
+	err = useTempFolder(func(dir string) error {
 		file := filepath.Join(dir, "pair.json")
 		_, words, err := child.Command{Args: append([]string{exe}, t.pairArgs(a, b, l, file)...), Name: os.Args[0]}.Run(ctx)
 		if err != nil {
@@ -58,7 +58,7 @@ func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Li
 	return o, err
 }
 
-// pairArgs returns the command line of a process that compares b with a and writes the outcome to file.
+// pairArgs returns the arguments of a process that compares b with a and writes the outcome to file.
 func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
@@ -128,7 +128,8 @@ func (c *Cmd) measurePair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// measureFindings measures the start in another process and returns its findings' knobs, the largest claim first.
+// measureFindings measures the start settings in another process. It returns the knobs that its findings name, the
+// largest claim first.
 func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
 	run, err := t.measureWhole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {
@@ -150,9 +151,9 @@ func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tu
 	return out, nil
 }
 
-// measureWhole measures one setting in another process of this program, as run --runs does.
+// measureWhole measures one setting in another process of this program, like a process of run --runs.
 func (t *tuning) measureWhole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
-	err = useTempFolder(ctx, func(dir string) error {
+	err = useTempFolder(func(dir string) error {
 		r := &cli.ProcessRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),
 			Warmup: "auto", MinTime: limit / 5, MaxTime: limit}
 		var err error

@@ -13,9 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// readEarlier reads the file of --resume and takes missing options from it. A missing file begins a new search.
+// readEarlier reads the file of --resume and takes missing options from it. If the file does not exist, a new search
+// begins.
 func (c *Cmd) readEarlier() (*tune.Result, error) {
-	if err := c.claimsAlone(); err != nil || c.Resume == "" {
+	if err := c.refuseWithClaims(); err != nil || c.Resume == "" {
 		return nil, err
 	}
 	text, err := outside.ReadFound(c.Resume)
@@ -37,7 +38,7 @@ func (c *Cmd) readEarlier() (*tune.Result, error) {
 	}
 	if old.Workload == "" && !c.Claims {
 		c.Claims = true
-		if err := c.claimsAlone(); err != nil {
+		if err := c.refuseWithClaims(); err != nil {
 			return nil, fmt.Errorf("resuming %s, which holds claims: %w", c.Resume, err)
 		}
 	}
@@ -49,7 +50,7 @@ func (c *Cmd) readEarlier() (*tune.Result, error) {
 	return old, nil
 }
 
-// takeOver takes missing options from the earlier search. Differing options are refused when the search begins.
+// takeOver takes missing options from the earlier search. The search refuses options that differ.
 func (c *Cmd) takeOver(old *tune.Result) {
 	c.Preset = cmp.Or(c.Preset, old.Preset)
 	c.Goal = cmp.Or(c.Goal, string(old.Goal))
@@ -80,8 +81,8 @@ func (c *Cmd) takeOver(old *tune.Result) {
 	}
 }
 
-// claimsAlone refuses flags that --claims would ignore.
-func (c *Cmd) claimsAlone() error {
+// refuseWithClaims refuses flags that --claims would ignore.
+func (c *Cmd) refuseWithClaims() error {
 	if c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != "" || c.Goal != "" || c.MaxError != nil || c.MaxMemory != "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself").WithFix("leave out the workload, --preset, --knob, --set, --goal, --max-error and --max-memory")
 	}

@@ -1,4 +1,5 @@
-// Package version is gpuprof version: the program's version, schemas and licenses. It imports cli, no other verb.
+// Package version implements gpuprof version, which prints the program's version, schemas and licenses. It imports cli,
+// no other verb.
 package version
 
 import (

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,33 +11,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-func complain(a *cli.App, err error, code int, asJSON bool) {
+func printErrors(a *cli.App, err error, code int, asJSON bool) {
 	for _, e := range cli.Flatten(err) {
 		switch {
 		case e.Error() == "": // an outcome that was reported already
 		case asJSON:
-			complainJSON(a, e, code)
+			printErrorJSON(a, e, code)
 		default:
 			fmt.Fprintf(a.Stderr, "gpuprof: %s\n", cli.Sentence(e))
 		}
 	}
 }
 
-func complainJSON(a *cli.App, err error, code int) {
+func printErrorJSON(a *cli.App, err error, code int) {
 	reason, fix := gpuprof.FixOf(err)
 	c := cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: code}
-	if under := innermost(err).Error(); under != reason && strings.HasSuffix(reason, under) {
+	if under := findCause(err).Error(); under != reason && strings.HasSuffix(reason, under) {
 		c.Cause = cli.SentenceOf(under)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(map[string]cli.Complaint{"error": c}) == nil { // encoding strings and numbers cannot fail
-		_, _ = a.Stderr.Write(b.Bytes()) // an error has no other place to go
+	if text, err := document.EncodeLine(map[string]cli.Complaint{"error": c}); err == nil { // encoding strings and numbers cannot fail
+		_, _ = a.Stderr.Write(append(text, '\n')) // an error has no other place to go
 	}
 }
 
-// asksJSON reports whether the command line asks for JSON. It runs before parsing, for parse errors as JSON.
 func asksJSON(args []string) bool {
 	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
 }
@@ -60,7 +54,7 @@ func tokensOf(tokens int, format string) (int, error) {
 	return tokens, nil
 }
 
-// formatAsked returns the value of --format on an unparsed command line, or "".
+// formatAsked returns the value of --format on the unparsed command line, or "". Errors of the parser need it too.
 func formatAsked(args []string) string {
 	if d := slices.Index(args, "--"); d >= 0 {
 		args = args[:d]
@@ -76,7 +70,7 @@ func formatAsked(args []string) string {
 	return format
 }
 
-func innermost(err error) error {
+func findCause(err error) error {
 	for {
 		under := errors.Unwrap(err)
 		if e, ok := errors.AsType[*gpuprof.Error](err); ok {
