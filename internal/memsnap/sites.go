@@ -26,8 +26,11 @@ func (f *Frame) isUserCode() bool {
 			return false
 		}
 	}
-	return true
+	return !standardLibrary.MatchString(f.File)
 }
+
+// standardLibrary matches files of Python's own library, such as contextlib.py, whose wrappers call decorated functions.
+var standardLibrary = lazyregexp.New(`[/\\](lib[/\\]python3[.0-9]*|Python3\d*[/\\][Ll]ib)[/\\][^/\\]+\.py$`)
 
 // siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
 func siteOfStack(stack []Frame) string {
