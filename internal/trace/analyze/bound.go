@@ -87,7 +87,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 		return
 	}
 	if b.By == unknownBound {
-		b.Text = strings.TrimSpace(fmt.Sprintf("What bounds the program is unknown: in %.0f %% of %s the device idles before work whose launch is not in the recording. ", 100*b.Share, whole) + b.Text)
+		b.Text = strings.TrimSpace(fmt.Sprintf("The limit of the program is unknown: in %.0f %% of %s the device idles before work whose launch is not in the recording. ", 100*b.Share, whole) + b.Text)
 		b.By, b.NS, b.Share = "", 0, 0
 		return
 	}

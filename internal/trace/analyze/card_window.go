@@ -39,7 +39,7 @@ func (x *Index) findWindow() {
 	first := x.firstLaunch()
 	x.addPhase(PhaseCompile, x.compileSpans())
 	x.addPhase(PhaseCapture, x.captureSpans())
-	if load := x.afterModelLoad(); load >= 0 {
+	if load := x.findModelLoad(); load >= 0 {
 		first = load
 	}
 	x.addPhase(PhaseStartUp, x.startUp(first))
@@ -73,9 +73,9 @@ func (x *Index) firstLaunch() int32 {
 	return first
 }
 
-// afterModelLoad returns the launch of the first kernel of a program with models if the copies before it move
+// findModelLoad returns the launch of the first kernel of a program with models if the copies before it move
 // leastModelBytes or more to the devices: they load the model, as start-up does. It returns -1 otherwise.
-func (x *Index) afterModelLoad() int32 {
+func (x *Index) findModelLoad() int32 {
 	if !x.Recording.Program.hasModels() {
 		return -1
 	}

@@ -48,7 +48,7 @@ func TestBoundOfUnknownLaunches(t *testing.T) {
 	}
 	in.Host = in.Host[:1]
 	a, _ := analyse(t, in)
-	if !strings.HasPrefix(a.Bound.Text, "What bounds the program is unknown: in ") || a.Bound.By != "" {
+	if !strings.HasPrefix(a.Bound.Text, "The limit of the program is unknown: in ") || a.Bound.By != "" {
 		t.Errorf("%q: %s", a.Bound.By, a.Bound.Text)
 	}
 }
