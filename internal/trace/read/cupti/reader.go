@@ -248,7 +248,7 @@ func (r *reader) addWarnings(at int64) {
 		t.Warn("dropped-ranges", fmt.Sprintf("%d NVTX ranges, marks or names came faster than they could be kept", n), "")
 	}
 	if r.graphs > 0 {
-		t.Warn(analyze.WholeGraphs, "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record without --graphs whole to see them")
+		t.Warn("graphs-as-a-whole", "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record without --graphs whole to see them")
 	}
 	if r.dropped > 0 {
 		t.Truncated = true

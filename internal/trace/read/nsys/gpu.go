@@ -158,7 +158,7 @@ func (r *reader) readGraphLaunches(ctx context.Context, table string, c columns)
 		r.addGPU(g)
 	})
 	if n > 0 {
-		r.t.Warn(analyze.WholeGraphs, "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record with --cuda-graph-trace=node to see them")
+		r.t.Warn("graphs-as-a-whole", "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record with --cuda-graph-trace=node to see them")
 	}
 	return err
 }
