@@ -52,7 +52,7 @@ func (a *Analysis) fullest() *Device {
 func (d *Device) calmAnswer() gpuprof.Answer {
 	if d.Events == 0 || d.Still {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
-			Sentence: fmt.Sprintf("Tensors hold %s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)))}
+			Sentence: fmt.Sprintf("Tensors hold %s%s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText())}
 	}
 	none := fmt.Sprintf("no change was found that saves %s or more, and %.0f %% of the peak", gpuprof.FormatBytes(trifleBytes), 100*mediumPart)
 	if limit := d.unjudgedText(); limit != "" {
@@ -104,23 +104,29 @@ const leastChurn = 50
 // unusedPart is the share of reserved memory without tensors from which a calm answer names it.
 const unusedPart = 0.25
 
-// holderText names the category or the line with at least half of the peak; "" without one.
+// holderText names the category or the line that holds most of the peak: a category of known use with half of it, else
+// the line with the largest part, if that is leastHolder or more; "" without either.
 func (d *Device) holderText() string {
-	half := d.Peak.Requested / 2
 	percent := func(part int64) float64 { return 100 * float64(part) / float64(max(d.Peak.Requested, 1)) }
+	before := ""
 	for _, c := range d.Peak.Categories {
-		if c.Bytes < half || c.Bytes <= 0 || c.Category == Other.String() || c.Category == Autograd.String() {
-			continue
-		}
-		return fmt.Sprintf(", %.0f %% of it %s", percent(c.Bytes), c.Category)
-	}
-	for _, s := range d.Peak.Sites {
-		if s.Bytes >= half && s.Bytes > 0 {
-			return fmt.Sprintf(", %.0f %% of it from %s", percent(s.Bytes), s.Where)
+		switch {
+		case c.Bytes <= 0 || 2*c.Bytes < d.Peak.Requested || c.Category == Other.String() || c.Category == Autograd.String():
+		case c.Category == BeforeRecording.String():
+			before = fmt.Sprintf(", %.0f %% of it %s", percent(c.Bytes), c.Category)
+		default:
+			return fmt.Sprintf(", %.0f %% of it %s", percent(c.Bytes), c.Category)
 		}
 	}
-	return ""
+	i := slices.IndexFunc(d.Peak.Sites, func(s SiteBytes) bool { return s.Where != beforeRecording && s.Where != noFrame })
+	if i < 0 || float64(d.Peak.Sites[i].Bytes) < leastHolder*float64(d.Peak.Requested) || before != "" && 2*d.Peak.Sites[i].Bytes < d.Peak.Requested {
+		return before
+	}
+	return fmt.Sprintf(", the largest part of it, %.0f %%, from %s", percent(d.Peak.Sites[i].Bytes), d.Peak.Sites[i].Where)
 }
+
+// leastHolder is the share of the peak from which on a calm answer names the line that holds it.
+const leastHolder = 0.2
 
 // outageText states which request failed and what held the memory.
 func (d *Device) outageText() string {

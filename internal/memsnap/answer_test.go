@@ -28,6 +28,13 @@ func TestAnswer(t *testing.T) {
 	other.Devices = append([]Device{{Events: 1, Peak: Moment{}}}, other.Devices...)
 	still := held()
 	still.Devices[0].Events = 0
+	of := func(category string, sites ...SiteBytes) *Analysis {
+		a := stepped(4)
+		a.Devices[0].Peak.Categories = []Part{{Category: category, Bytes: 700 * mib}}
+		a.Devices[0].Peak.Sites = sites
+		return a
+	}
+	old, third := SiteBytes{Where: beforeRecording, Bytes: 450 * mib}, SiteBytes{Where: "state.py:7 in __init__", Bytes: 280 * mib}
 	for name, c := range map[string]struct {
 		of                *Analysis
 		verdict, sentence string
@@ -45,6 +52,10 @@ func TestAnswer(t *testing.T) {
 		"unused":        {unused, "not decided", "but 400 MiB of the 1.17 GiB reserved hold no tensor at the peak.", gpuprof.ToneUnsure},
 		"second device": {other, "healthy", "Tensors take up to 800 MiB", gpuprof.ToneGood},
 		"no event":      {still, "not decided", "has no event", gpuprof.ToneUnsure},
+		"no line":       {of("other", SiteBytes{Where: noFrame, Bytes: 800 * mib}, SiteBytes{Where: "a.py:1", Bytes: 100 * mib}), "not decided", "Tensors take up to 800 MiB. No", gpuprof.ToneUnsure},
+		"line":          {of("other", old, third), "not decided", "800 MiB, the largest part of it, 35 %, from state.py:7 in __init__. No", gpuprof.ToneUnsure},
+		"old":           {of("before the recording", old, third), "not decided", "800 MiB, 88 % of it before the recording. No", gpuprof.ToneUnsure},
+		"old line":      {of("before the recording", SiteBytes{Where: "pipe.py:258 in step", Bytes: 640 * mib}), "not decided", "800 MiB, the largest part of it, 80 %, from pipe.py:258 in step. No", gpuprof.ToneUnsure},
 		"no device":     {&Analysis{}, "not decided", "no device", gpuprof.ToneUnsure},
 	} {
 		got := c.of.Answer()
@@ -62,5 +73,15 @@ func TestLeakOutranksSize(t *testing.T) {
 	of := func(rule string) int { return urgencyOf(Finding{Rule: rule}) }
 	if of(gpuprof.RuleOutOfMemory) >= of(gpuprof.RuleLeak) || of(gpuprof.RuleLeak) >= of(gpuprof.RulePeakActivation) {
 		t.Error("the order is not error, leak, size")
+	}
+}
+
+// A wrapper of Python's own library is not the program's line.
+func TestStandardLibraryIsNoSite(t *testing.T) {
+	for file, user := range map[string]bool{"/home/u/.local/share/uv/python/cpython-3.10.12-linux/lib/python3.10/contextlib.py": false,
+		`C:\Python311\Lib\contextlib.py`: false, "/home/u/lib/python_tools/train.py": true, "/home/u/train.py": true} {
+		if got := (&Frame{File: file}).isUserCode(); got != user {
+			t.Errorf("%s: %t", file, got)
+		}
 	}
 }

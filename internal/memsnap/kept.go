@@ -3,6 +3,7 @@ package memsnap
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -38,37 +39,49 @@ func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteByt
 	return sites[:min(len(sites), 5)], bytes
 }
 
-// findSoftmaxKept finds softmax results kept for the backward pass, as in attention without a fused kernel.
+// softmaxChange returns the change that keeps results of a softmax out of the backward pass: by the code that called it.
+func softmaxChange(t *traits) string {
+	switch {
+	case t.sdpa:
+		return "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # 16 bits, no dense mask: its math form keeps the matrix"
+	case t.vocabulary:
+		return "compute the loss in chunks of the batch or of the vocabulary"
+	case t.attention:
+		return "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"
+	}
+	return "torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)  # around the softmax and what reads it"
+}
+
+// findSoftmaxKept finds softmax results kept for the backward pass, for example by attention without a fused kernel. Of
+// several uses with different changes it takes the one that holds most, because no change removes the results of another.
 func findSoftmaxKept(c *ruleInput) (Finding, bool) {
-	belongs := func(a *allocation) bool { return c.isKeptForBackward(a) && c.a.traitsOf(a).softmax }
-	sites, held := c.peakSites(belongs)
-	if !c.isRelevant(held) {
+	held := map[string]int64{} // bytes by change
+	c.r.eachAlloc(func(a *allocation) {
+		if t := c.a.traitsOf(a); t.softmax && a.liveAt(c.Peak.Event) && c.isKeptForBackward(a) {
+			held[softmaxChange(t)] += int64(a.size)
+		}
+	})
+	change := ""
+	for _, k := range slices.Sorted(maps.Keys(held)) {
+		if change == "" || held[k] > held[change] {
+			change = k
+		}
+	}
+	belongs := func(a *allocation) bool {
+		t := c.a.traitsOf(a)
+		return t.softmax && softmaxChange(t) == change && c.isKeptForBackward(a)
+	}
+	if !c.isRelevant(held[change]) {
 		return Finding{}, false
 	}
 	claim := c.claimWithout(belongs)
 	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}
-	_, sdpa := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.traitsOf(a).sdpa })
-	_, loss := c.peakSites(func(a *allocation) bool { return belongs(a) && c.a.traitsOf(a).vocabulary })
-	_, attention := c.peakSites(func(a *allocation) bool {
-		t := c.a.traitsOf(a)
-		return belongs(a) && t.attention && !t.sdpa && !t.vocabulary
-	})
-	f := Finding{Rule: gpuprof.RuleSoftmaxKept, Of: ofRequested, ClaimBytes: claim, Sites: sites,
-		Title:    fmt.Sprintf("Results of softmax, %s at the peak of %s, are kept for the backward pass.", bytesText(held), bytesText(c.Peak.Requested)),
-		Evidence: map[string]any{"softmax_bytes_at_peak": held}}
-	switch max(attention, loss, sdpa) {
-	case 0:
-		f.PyTorch = "torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)  # around the softmax and what reads it"
-	case sdpa:
-		f.PyTorch = "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # 16 bits, no dense mask: its math form keeps the matrix"
-	case attention:
-		f.PyTorch = "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"
-	default:
-		f.PyTorch = "compute the loss in chunks of the batch or of the vocabulary"
-	}
-	return f, true
+	sites, _ := c.peakSites(belongs)
+	return Finding{Rule: gpuprof.RuleSoftmaxKept, Of: ofRequested, ClaimBytes: claim, Sites: sites, PyTorch: change,
+		Title:    fmt.Sprintf("Results of softmax, %s at the peak of %s, are kept for the backward pass.", bytesText(held[change]), bytesText(c.Peak.Requested)),
+		Evidence: map[string]any{"softmax_bytes_at_peak": held[change]}}, true
 }
 
 // findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once.

@@ -198,6 +198,23 @@ func TestSoftmaxKept(t *testing.T) {
 	}
 }
 
+// Attention and a loss keep results of a softmax, which no single change removes: the claim is that of the larger one.
+func TestSoftmaxKeptByTwo(t *testing.T) {
+	back := frames(append([]string{"torch::autograd::generated::SoftmaxBackward0::apply"}, engine...)...)
+	r := memtest.New(2, 15)
+	r.Alloc(100*mib, frames("/home/u/net.py:build"))
+	kept := []*pool.Block{r.Alloc(300*mib, calls("at::_softmax", "/home/u/attn.py:attend")), r.Alloc(90*mib, calls("at::log_softmax", "/home/u/train.py:loss"))}
+	r.Free(r.Alloc(2*mib, calls("at::native::mm")), calls("c10::TensorImpl::release"))
+	for i := range kept {
+		r.Free(r.Alloc(10*mib, frames(engine...)), frames(engine...))
+		r.Free(kept[len(kept)-1-i], back)
+	}
+	f := ruleOf(t, r, gpuprof.RuleSoftmaxKept)
+	if f == nil || f.ClaimBytes < 290*mib || f.ClaimBytes > 300*mib || !strings.Contains(f.PyTorch, "scaled_dot_product_attention(") || !strings.Contains(f.Title, "300 MiB") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // Inference has no backward pass and no steps: the matrices of its attention are temporaries.
 func TestAttentionTemporary(t *testing.T) {
 	for name, c := range map[string]struct {

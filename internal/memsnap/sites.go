@@ -21,10 +21,14 @@ func (f *Frame) isPython() bool {
 
 // isUserCode reports whether a Python frame belongs to the program, not to a library.
 func (f *Frame) isUserCode() bool {
-	return !slices.ContainsFunc([]string{"/torch/", "site-packages", "dist-packages", "<frozen "}, func(library string) bool { return strings.Contains(f.File, library) })
+	library := []string{"/torch/", "site-packages", "dist-packages", "<frozen "}
+	return !slices.ContainsFunc(library, func(s string) bool { return strings.Contains(f.File, s) }) && !standardLibrary.MatchString(f.File)
 }
 
-// siteOfStack returns the innermost Python frame of the program, else of a library, else the autograd function.
+// standardLibrary matches files of Python's own library, such as contextlib.py, whose wrappers call decorated functions.
+var standardLibrary = lazyregexp.New(`[/\\](lib[/\\]python3[.0-9]*|Python3\d*[/\\][Ll]ib)[/\\][^/\\]+\.py$`)
+
+// siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
 func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {

@@ -49,7 +49,8 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a), phaseTable(a))},
 		{ID: "roofline", Heading: "Roofline", In: HTML, Blocks: rooflineCharts(a)},
 		{ID: "host", Heading: "Host thread", In: HTML, Blocks: append([]Block{hostTable(a), hostPlaces(a)}, append(hostCalls(a), hostStacks(a))...)},
-		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Narrow: true, Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
+		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Narrow: true, Figure: func() *figure.Figure { return figure.Steps(a) },
+			Note: "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."}}},
 	}
 	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
 		const at = 7

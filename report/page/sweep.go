@@ -182,7 +182,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 	for i, r := range runs {
 		id := fmt.Sprintf("r%d-", i+1)
 		lead, _ := summaryOf(r)
-		s := Section{ID: id + "run", Heading: sweep.SettingOf(r, runs), Folded: true, Badge: badgeOf(r)}
+		s := Section{ID: id + "run", Heading: sweep.SettingOf(r, runs), Folded: true, Badge: Badge{Text: view.Status(r), Tone: statusTone(r.Status)}}
 		for _, l := range lead.Lines {
 			s.Brief = append(s.Brief, l.Label+" "+l.Value)
 		}

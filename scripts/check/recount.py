@@ -125,15 +125,15 @@ def nsys(path):
         db = sqlite3.connect(local)
         tables = {r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
         texts = dict(db.execute("SELECT id, value FROM StringIds")) if "StringIds" in tables else {}
-        for table, kind in (("KERNEL", "k"), ("MEMCPY", "c"), ("MEMSET", "s")):
+        for table, kind in (("KERNEL", "k"), ("GRAPH_TRACE", "g"), ("MEMCPY", "c"), ("MEMSET", "s")):
             table = "CUPTI_ACTIVITY_KIND_" + table
             if table not in tables:
                 continue
-            extra = {"k": "demangledName", "c": "copyKind, bytes", "s": "bytes"}[kind]
+            extra = {"k": "demangledName", "g": "'CUDA graph'", "c": "copyKind, bytes", "s": "bytes"}[kind]
             for row in db.execute("SELECT deviceId, start, end, %s FROM %s" % (extra, table)):
                 facts.events += 1
                 facts.spans[str(row[0])].append((row[1], max(row[1], row[2])))
-                if kind == "k":
+                if kind in "kg":
                     facts.kernels[str(row[0])] += 1
                     facts.kernel_names[texts.get(row[3], str(row[3]))] += 1
                 elif kind == "c":

@@ -17,6 +17,9 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
+	if out.Action == nil && strings.HasPrefix(a.recorderText(), "Nsight Systems reported") {
+		out.Action = &gpuprof.Action{Text: "Record the process that works on the device, with a version of Nsight Systems that supports its driver:", Command: "nsys profile --trace=cuda,nvtx YOUR COMMAND"}
+	}
 	return out
 }
 
@@ -39,6 +42,11 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "slow: " + a.shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
 		return gpuprof.Answer{Verdict: "bound by memory", Tone: gpuprof.ToneGood, Sentence: upperFirst(decode.Title) + ".", Action: actionOf(decode)}
+	case a.wholeGraphs() != nil:
+		w := a.wholeGraphs()
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Action: &gpuprof.Action{Text: gpuprof.AsSentence(w.Fix)},
+			Sentence: fmt.Sprintf("%s busy %s of %s, most of it with CUDA graphs that were recorded as one operation each: the kernels in them are unknown.",
+				a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep())}
 	case len(a.Devices) == 0 || a.Bound.By == "":
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
 	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
@@ -147,10 +155,6 @@ func (a *Analysis) stragglerText(r *RankTime) string {
 
 // lostKernels is the code of the warning that launches were recorded but no kernels.
 const lostKernels = "lost-kernels"
-
-// failedLaunches and failedKernel are the codes of the warnings that launches returned an error, and that a kernel
-// failed while it ran. After the latter no work of its process runs, so the other records are of a broken program.
-const failedLaunches, failedKernel = "failed-launches", "failed-kernel"
 
 // causeText states the cause of a finding and its cost: as idle time of the GPU, or as a share of the step.
 func (a *Analysis) causeText(f *gpuprof.Finding) string {

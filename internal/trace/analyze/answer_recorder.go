@@ -13,16 +13,21 @@ func (a *Analysis) recorderText() string {
 	if len(a.Devices) > 0 {
 		return ""
 	}
+	if text := RecorderMessage(a.Warnings); text != "" {
+		return gpuprof.AsSentence(text)
+	}
+	return ""
+}
+
+// RecorderMessage returns the recorder's message that best explains why no device was recorded; "" without one.
+func RecorderMessage(warnings []gpuprof.Warning) string {
 	best, text := 0, ""
-	for _, w := range a.Warnings {
+	for _, w := range warnings {
 		if rank := rankOfMessage(w); rank > best {
 			best, text = rank, w.Text
 		}
 	}
-	if text == "" {
-		return ""
-	}
-	return upperFirst(strings.TrimSuffix(text, ".")) + "."
+	return text
 }
 
 // rankOfMessage ranks a recorder's message by how well it explains that no device was recorded: an unsupported driver
@@ -46,4 +51,25 @@ func rankOfMessage(w gpuprof.Warning) int {
 		return 2
 	}
 	return 0
+}
+
+// WholeGraphs is the code of the warning that graphs were recorded as one operation each, under the name WholeGraph.
+const WholeGraphs, WholeGraph = "graphs-as-a-whole", "CUDA graph"
+
+// wholeGraphs returns the warning of that code if such graphs take half of the kernels' time or more, else nil.
+func (a *Analysis) wholeGraphs() *gpuprof.Warning {
+	i := slices.IndexFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == WholeGraphs })
+	if i < 0 {
+		return nil
+	}
+	var whole, all int64
+	for _, k := range a.Kernels {
+		if all += k.NS; k.Name == WholeGraph {
+			whole += k.NS
+		}
+	}
+	if 2*whole < all || whole == 0 {
+		return nil
+	}
+	return &a.Warnings[i]
 }

@@ -30,10 +30,14 @@ func boundKinds(decode bool) []boundKind {
 			string(model.AttentionDecode), string(model.KVCache), string(model.Rotary), string(model.Quantize), string(model.MoERouting), string(model.Sampling)}},
 		{"communication", "communication: nothing else runs beside it in", []string{string(model.Communication), string(model.MoEAllToAll)}},
 		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
-		{"waits", "waits on the device: it has work launched, or of unknown launch, and does not run it in", []string{"queued", "unknown"}},
+		{"waits", "waits on the device: it has work launched, and does not run it in", []string{"queued"}},
+		{unknownBound, "", []string{"unknown"}},
 		{"other", "kernels whose kind their names do not tell: they take", []string{string(model.Other)}},
 	}
 }
+
+// unknownBound is the kind of bound of idle time whose cause the recording lacks.
+const unknownBound = "unknown"
 
 type boundKind struct {
 	by, text string
@@ -66,7 +70,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
-	if len(a.Devices) == 0 || a.Step.NS <= 0 {
+	if len(a.Devices) == 0 || a.Step.NS <= 0 || slices.ContainsFunc(indexes, (*Index).launchesFailed) {
 		return
 	}
 	if !idleKnown(indexes) {
@@ -77,9 +81,14 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	oneKernel := slices.ContainsFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleOneKernel && f.First })
 	text := a.findLargestBound(func(k *boundKind) bool { return !oneKernel || k.by != "host" })
 	if oneKernel && b.Share < leastOneKernel {
-		text = a.findLargestBound(func(k *boundKind) bool { return k.by != "host" && k.by != "waits" })
+		text = a.findLargestBound(func(k *boundKind) bool { return k.by != "host" && k.by != "waits" && k.by != unknownBound })
 		b.Text = strings.TrimSpace(fmt.Sprintf("The device's work is bound by %s %s of it, and the device is busy for %s of %s. ", text,
 			shareText(b.NS, a.Step.BusyNS), shareText(a.Step.BusyNS, a.Step.NS), whole) + b.Text)
+		return
+	}
+	if b.By == unknownBound {
+		b.Text = strings.TrimSpace(fmt.Sprintf("The limit of the program is unknown: in %.0f %% of %s the device idles before work whose launch is not in the recording. ", 100*b.Share, whole) + b.Text)
+		b.By, b.NS, b.Share = "", 0, 0
 		return
 	}
 	if b.By != "" {
@@ -108,7 +117,9 @@ func (a *Analysis) findLargestBound(mayBe func(*boundKind) bool) (text string) {
 			continue
 		}
 		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
-		if name := a.mainOther(); k.by == "other" && name != "" {
+		if name := a.mainOther(); k.by == "other" && name == WholeGraph {
+			text = "CUDA graphs, whose kernels were not recorded: they take"
+		} else if k.by == "other" && name != "" {
 			text = "the kernel " + name + ": such kernels take"
 		}
 		if strings.Contains(text, "%s") {

@@ -211,7 +211,7 @@ func (x *Index) cardText() string {
 	}
 	for _, p := range r.Phases {
 		text := p.Name + " " + gpuprof.FormatNS(p.NS)
-		if before := x.beforeCalls(); p.Name == PhaseStartUp && len(x.T.GPU) > 0 && 2*before > p.NS {
+		if before := x.beforeCalls(p.Spans); p.Name == PhaseStartUp && len(x.T.GPU) > 0 && 2*before > p.NS {
 			text += ", " + gpuprof.FormatNS(before) + " of it before the first call of the runtime"
 		}
 		parts = append(parts, text)

@@ -48,6 +48,9 @@ func (p Program) Interpreted() bool {
 	return false
 }
 
+// IsNative reports whether programs of this kind call the runtime themselves, without a framework that keeps memory.
+func (p Program) IsNative() bool { return p == CUDA || p == HIP || p == OpenACC || p == OpenMP }
+
 type programMark struct {
 	program Program
 	name    *lazyregexp.Regexp

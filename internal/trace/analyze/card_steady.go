@@ -14,12 +14,19 @@ func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
 	}
-	if slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches || w.Code == failedKernel }) {
-		if kernels, _, _ := x.countKernels(); kernels == 0 {
-			return true
-		}
+	if x.launchesFailed() {
+		return true
 	}
 	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+}
+
+// launchesFailed reports whether launches returned an error and no kernel ran.
+func (x *Index) launchesFailed() bool {
+	if !slices.ContainsFunc(x.T.Warnings, func(w gpuprof.Warning) bool { return w.Code == failedLaunches || w.Code == failedKernel }) {
+		return false
+	}
+	kernels, _, _ := x.countKernels()
+	return kernels == 0
 }
 
 // PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up and the like). It
@@ -39,15 +46,17 @@ func (x *Index) PhasesFirst() bool {
 			work += g.Dur()
 		}
 	}
-	return work < leastNativeWork || work*restWork < x.Steady.Total()
+	return work < max(leastNativeWork, x.phaseSpans().Total()/mostStartUp) || work*restWork < x.Steady.Total()
 }
 
 const (
 	// nativeUnjudged is the value of unjudged (below) for a program that may run once and end, such as one in C++.
 	nativeUnjudged = 20
-	// Rules judge such a program, however long its start-up is, if its kernels take leastNativeWork, ns, or more, and at
-	// least 1/restWork of the steady part.
-	leastNativeWork, restWork = 1_000_000, 10
+	// Rules judge such a program if its kernels take leastNativeWork, ns, or more, at least 1/restWork of the steady part,
+	// and at least 1/mostStartUp of the time of the phases.
+	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
+	// Steps found by the order of launches are the recording's subject only if they take 1/mostBesideLoop of the phases.
+	mostBesideLoop = 20
 )
 
 // unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
@@ -57,6 +66,12 @@ const unjudged = 10
 // the whole recording. Such a program is a test whose parts each run for the first time.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+}
+
+// isShortLoop reports whether the only steps are repeats of launches that take next to no time beside the phases, as in
+// a benchmark of one kernel.
+func (x *Index) isShortLoop() bool {
+	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }
 
 // NotSteady returns a sentence and a remedy for a recording that is mostly not steady work, else "".
@@ -69,7 +84,7 @@ func (x *Index) NotSteady() (what, fix string) {
 		return "", ""
 	}
 	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
-	stepped := x.Stepped() && !x.isMostlyPhases()
+	stepped := x.Stepped() && !x.isMostlyPhases() && !x.isShortLoop()
 	if stepped {
 		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
 		if n := x.SteadySteps(); n > 1 {
@@ -79,7 +94,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	var most Phase
 	for _, p := range r.Phases {
 		if ns := p.Spans.TotalAnd(of); ns > most.NS {
-			most = Phase{Name: p.Name, NS: ns}
+			most = Phase{Name: p.Name, NS: ns, Spans: p.Spans}
 		}
 	}
 	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
@@ -105,7 +120,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	if stepped {
 		return what + startUpParts, "record several steps after the first ones"
 	}
-	if before := x.beforeCalls(); 2*before > most.NS {
+	if before := x.beforeCalls(most.Spans); 2*before > most.NS {
 		what += fmt.Sprintf(", %s of it before the first call of the runtime: imports, data, or the program's own work on the host", gpuprof.FormatNS(before))
 	} else {
 		what += startUpParts
@@ -116,8 +131,8 @@ func (x *Index) NotSteady() (what, fix string) {
 // startUpParts lists what start-up consists of.
 const startUpParts = " (creating the context, loading modules, first allocations, the profiler's own start)"
 
-// beforeCalls returns the time before the first call of a device's runtime, ns.
-func (x *Index) beforeCalls() int64 {
+// beforeCalls returns how much of a phase is before the first call of a device's runtime, ns.
+func (x *Index) beforeCalls(phase model.Spans) int64 {
 	first := x.Span.End
 	for _, l := range x.lanes {
 		for i := l.Lo; i < l.Hi && x.T.Host[i].Start < first; i++ {
@@ -126,5 +141,5 @@ func (x *Index) beforeCalls() int64 {
 			}
 		}
 	}
-	return first - x.Span.Start
+	return phase.TotalIn(model.Span{Start: x.Span.Start, End: first})
 }

@@ -21,6 +21,8 @@ const (
 	// A launch loads the code of its kernel if it takes leastLoadNS or more and loadFactor times as long as the median
 	// launch.
 	leastLoadNS, loadFactor = 1_000_000, 100
+	// leastModelBytes is the size of a model, bytes, from which on the copies before the first kernel are its loading.
+	leastModelBytes = 64 << 20
 	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
 	mostInitCalls = 2
 	// compileGapNS is the shortest pause before the first launch of a Triton kernel, or before the loading of a module,
@@ -37,6 +39,9 @@ func (x *Index) findWindow() {
 	first := x.firstLaunch()
 	x.addPhase(PhaseCompile, x.compileSpans())
 	x.addPhase(PhaseCapture, x.captureSpans())
+	if load := x.findModelLoad(); load >= 0 {
+		first = load
+	}
 	x.addPhase(PhaseStartUp, x.startUp(first))
 	if x.T.Cut != nil { // a cut includes the operations before it
 		return
@@ -66,6 +71,26 @@ func (x *Index) firstLaunch() int32 {
 		}
 	}
 	return first
+}
+
+// findModelLoad returns the launch of the first kernel of a program with models if the copies before it move
+// leastModelBytes or more to the devices: they load the model, as start-up does. It returns -1 otherwise.
+func (x *Index) findModelLoad() int32 {
+	if !x.Recording.Program.hasModels() {
+		return -1
+	}
+	bytes := int64(0)
+	for i := range x.T.GPU { // in the order of their starts
+		switch g := &x.T.GPU[i]; {
+		case g.Kind == model.Kernel && bytes >= leastModelBytes:
+			return g.Launch
+		case g.Kind == model.Kernel:
+			return -1
+		case g.Dir == model.H2D && g.Launch >= 0:
+			bytes += g.Bytes
+		}
+	}
+	return -1
 }
 
 // startUp returns the time in which the program initializes CUDA. It lasts to the first launch if an earlier call
@@ -228,9 +253,10 @@ func (x *Index) captureSpans() model.Spans {
 	return model.UnionOf(out)
 }
 
-// compileRange matches frames and ranges of the compilers torch.compile, Triton and XLA.
+// compileRange matches frames and ranges of the compilers torch.compile, Triton, XLA and nvFuser.
 var compileRange = lazyregexp.New(`torch/_inductor/(compile_fx|async_compile|codecache|graph)\.py|torch/_dynamo/(convert_frame|eval_frame)\.py\(\d+\): _?(compile|convert|catch_errors)|` +
-	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$`)
+	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$|` +
+	`^(FusionKernelRuntime|CompiledKernel|KernelExecutor|ExecutorDispatch)::compile|^executor_utils::N(VRTC|vrtc)`)
 
 // compiledCall matches frames of the same files that call compiled code, which happens in each step.
 var compiledCall = lazyregexp.New(`: (compile_wrapper|__call__|__init__|run|forward|wrapper|launch_metadata|_init_handles|new_callable|call_func_at_runtime_with_args)$`)

@@ -142,14 +142,25 @@ func (t *Trace) CutAt(until int64) {
 	}
 }
 
-// Extent returns the span from the first start to the last end of all events.
+// Extent returns the span from the first start to the last end of all events. The work of the profiler after the others
+// is left out.
 func Extent(t *Trace) Span {
 	s := Span{math.MaxInt64, math.MinInt64}
+	overhead := int64(math.MinInt64)
 	for i := range t.Host {
-		s.Start, s.End = min(s.Start, t.Host[i].Start), max(s.End, t.Host[i].End)
+		h := &t.Host[i]
+		s.Start = min(s.Start, h.Start)
+		if h.Kind == Overhead {
+			overhead = max(overhead, h.End)
+		} else {
+			s.End = max(s.End, h.End)
+		}
 	}
 	for i := range t.GPU {
 		s.Start, s.End = min(s.Start, t.GPU[i].Start), max(s.End, t.GPU[i].End)
+	}
+	if s.End == math.MinInt64 {
+		s.End = overhead
 	}
 	if s.Start > s.End {
 		return Span{}

@@ -36,6 +36,21 @@ func TestOneKernel(t *testing.T) {
 	}
 }
 
+// The instances of a template are one function, with all its launches and the range of their grids.
+func TestOneKernelOfInstances(t *testing.T) {
+	s := newScene()
+	s.native = true
+	in := s.repeat(3, func() {
+		s.kernelOn(7, "void lab::product<1>(float*)", 200*us, 4096)
+		s.kernelOn(7, "void lab::product<2>(float*)", 150*us, 11008)
+		s.kernelOn(7, "main_12_gpu", 300*us, 1080)
+	}).end().trace()
+	a, _ := analyse(t, in)
+	if f, want := mustFind(t, a, gpuprof.RuleOneKernel), "lab::product takes 54 % of the work of the device: 350 us per step in 2 launches, with 4096 to 11008 blocks of 256 threads"; f.Title != want {
+		t.Errorf("%q, want %q", f.Title, want)
+	}
+}
+
 // Two kernels are named together. A kernel that waits for pages, and one of a few blocks, have rules of their own.
 func TestOneKernelOfTwo(t *testing.T) {
 	scene := func(blocks, moved int64) *model.Trace {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -16,8 +17,13 @@ func (c *ruleContext) asksDriver(h *model.Host) bool {
 	return h.Kind == model.API && (c.nameHasMark(h.Name, markAlloc|markFree) || h.Dur() >= slowPool && c.nameHasMark(h.Name, markPool))
 }
 
+// leastLoopAllocations is the number of allocations after the first launch from which on a program without steps, which
+// has no allocator of its own, is taken to allocate in a loop.
+const leastLoopAllocations = 10
+
 // findAllocatorChurn: the program takes device memory from the driver, or releases it, in at least two steady steps,
-// although PyTorch's allocator should hold enough by then. It claims the starved time that these calls cause (see
+// although PyTorch's allocator should hold enough by then. In a program in C++ or the like without steps,
+// leastLoopAllocations count instead. It claims the starved time that these calls cause (see
 // starvedByBlocking): a release waits for all device work, so the device idles during the host work after it.
 func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	var mallocs, pooled, frees int
@@ -26,6 +32,11 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	byProcess := map[int32][]model.Span{}
 	steps := map[int]bool{}
 	s := c.newSites("call")
+	noSteps := !c.hasSteps() && c.x.Recording.Program.IsNative()
+	after := int64(math.MaxInt64) // calls outside of steps count from here on
+	if noSteps {
+		after = c.firstKernelLaunch()
+	}
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
 		if !c.asksDriver(h) {
@@ -34,7 +45,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 		p := c.t.ProcessOf(h.Lane)
 		byProcess[p] = append(byProcess[p], model.Span{Start: h.Start, End: h.End})
 		step := c.steadyStepAt(h.Start)
-		if step < 0 || !c.x.InSteady(h.Start) {
+		if step < 0 && h.Start < after || !c.x.InSteady(h.Start) {
 			continue
 		}
 		steps[step] = true
@@ -50,7 +61,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 		when = append(when, model.Span{Start: h.Start, End: h.End})
 		s.addHost(int32(i), h.Dur())
 	}
-	if len(steps) < 2 {
+	if !noSteps && len(steps) < 2 || noSteps && mallocs+pooled < leastLoopAllocations {
 		return nil
 	}
 	each := mallocs > 0 && 2*mallocs >= c.countSteadyLaunches()
@@ -71,13 +82,20 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 		return c.starvedByBlocking(d, model.UnionOf(v), nil, func(*stall) bool { return false })
 	})
 	what := "the allocator calls the driver"
+	if noSteps {
+		what = "the program allocates device memory"
+	}
 	switch {
 	case each:
 		what = "memory is allocated for every second launch or more, and copied to and from"
 	case pooled > mallocs:
 		what = "the memory pool asks the driver for memory"
 	}
-	f := c.newFinding(cl, fmt.Sprintf("%s in %d steps (%s, %s, %s)", what, len(steps),
+	where := fmt.Sprintf("in %d steps", len(steps))
+	if noSteps {
+		where = "after the first launch"
+	}
+	f := c.newFinding(cl, fmt.Sprintf("%s %s (%s, %s, %s)", what, where,
 		analyze.Plural(mallocs+pooled, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.formatPerStep(model.UnionOf(when))))
 	f.First = each
 	f.Suspect = pooled > mallocs // the call may be slow only because its thread was preempted
@@ -94,6 +112,17 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 		f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
 	}
 	return []analyze.Found{f}
+}
+
+// firstKernelLaunch returns the start of the first call that launches a kernel; the largest time without one.
+func (c *ruleContext) firstKernelLaunch() int64 {
+	first := int64(math.MaxInt64)
+	for i := range c.t.Host {
+		if h := &c.t.Host[i]; h.Kind == model.API && h.Start < first && c.nameHasMark(h.Name, markKernel) {
+			first = h.Start
+		}
+	}
+	return first
 }
 
 // countSteadyLaunches counts the launches of kernels in the steps that count.

@@ -47,7 +47,8 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	starved := gaps.And(d.Starved)
 	at := c.sumGapActivity(d, starved)
-	if c.x.SteadySteps() > 1 && float64(at.longest) >= onePause*float64(max(ns, d.Starved.TotalAnd(c.x.Steady))) {
+	paused := c.x.SteadySteps() > 1 || c.runsOnce()
+	if paused && float64(at.longest) >= onePause*float64(max(ns, d.Starved.TotalAnd(c.x.Steady))) {
 		return []analyze.Found{c.describePause(d, at)}
 	}
 	sites, place := at.topPlaces()
@@ -94,7 +95,11 @@ const onePause = 0.75
 // describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims
 // nothing, because only one step has the pause.
 func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
-	f := c.newFinding(claim{device: -1}, fmt.Sprintf("the device waits for the host once, for %s in one of %d steps", gpuprof.FormatNS(at.longest), c.x.SteadySteps()))
+	where := fmt.Sprintf("one of %d steps", c.x.SteadySteps())
+	if c.runsOnce() {
+		where = "the recording window"
+	}
+	f := c.newFinding(claim{device: -1}, fmt.Sprintf("the device waits for the host once, for %s in %s", gpuprof.FormatNS(at.longest), where))
 	sites, place := at.topPlaces()
 	if f.Sites = sites; place != "" {
 		f.Title += "; the host is longest " + place
@@ -103,9 +108,15 @@ func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	f.Evidence["gaps"] = at.gaps
 	f.Evidence["idle_percent"] = percent(c.sumIdle(d), c.span)
 	f.PyTorch, f.AnyProgram = "record more steps, which show whether the pause comes again", true
-	f.Caveats = append(f.Caveats, "no time claimed: one of the recorded steps has this wait, and how often it comes is unknown")
+	if c.runsOnce() {
+		f.PyTorch = "look what the host does there: it may compute, read a file, or wait for input; ranges around its parts (NVTX) show it"
+	}
+	f.Caveats = append(f.Caveats, "no time claimed: the recording has this wait once, and how often it comes is unknown")
 	return f
 }
+
+// runsOnce reports whether a program in C++ or the like has no steps: a pause of its host is then one part of the program.
+func (c *ruleContext) runsOnce() bool { return !c.hasSteps() && c.x.Recording.Program.IsNative() }
 
 // describeUnknownIdle makes the finding if most launches that end waits are unknown. It claims nothing.
 func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analyze.Found {

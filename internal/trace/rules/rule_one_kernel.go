@@ -26,11 +26,15 @@ const (
 // libraryKernel matches kernels of libraries, whose source is not the program's.
 var libraryKernel = lazyregexp.New(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thrust|at|c10)::|^(volta|turing|ampere|sm\d+|Cijk)_`)
 
+// kernelSum adds up the launches of one function: the instances of a template are one.
 type kernelSum struct {
-	name     model.NameID
-	ns       int64
-	launches int
-	like     *model.GPU // the longest launch
+	name        string // short
+	ns          int64
+	launches    int
+	fewest      int64      // blocks of the smallest launch
+	most        int64      // blocks of the largest launch
+	sameThreads bool       // all launches have blocks of one size
+	like        *model.GPU // the longest launch
 }
 
 // findOneKernel: one or two kernels of a program in C++, Fortran or the like take most of a device's work. It claims
@@ -58,7 +62,7 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 			continue
 		}
 		k := &kernels[0]
-		if libraryKernel.MatchString(c.t.Name(k.name)) || d.gridFill(k.like, d.warpSize()) < notFull {
+		if libraryKernel.MatchString(c.t.Name(k.like.Name)) || d.gridFill(k.like, d.warpSize()) < notFull {
 			continue
 		}
 		return []analyze.Found{c.describeKernel(d, top, ns, work)}
@@ -69,7 +73,7 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 // sumKernels returns the kernels of a device in the steady steps, the longest first, the time of all operations, and
 // the time of migrations of unified memory, ns.
 func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
-	at := map[model.NameID]int{}
+	at, short := map[string]int{}, map[model.NameID]string{}
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
 		if !d.mine[i] {
@@ -82,13 +86,20 @@ func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved in
 		if op.Kind != model.Kernel || op.Graph {
 			continue
 		}
-		k, seen := at[op.Name]
+		name, seen := short[op.Name]
+		if !seen {
+			name = analyze.ShortName(c.t.Name(op.Name))
+			short[op.Name] = name
+		}
+		k, seen := at[name]
 		if !seen {
 			k = len(out)
-			at[op.Name], out = k, append(out, kernelSum{name: op.Name, like: op})
+			at[name], out = k, append(out, kernelSum{name: name, fewest: op.Blocks, most: op.Blocks, sameThreads: true, like: op})
 		}
 		out[k].ns += op.Dur()
 		out[k].launches++
+		out[k].fewest, out[k].most = min(out[k].fewest, op.Blocks), max(out[k].most, op.Blocks)
+		out[k].sameThreads = out[k].sameThreads && op.Threads == out[k].like.Threads
 		if op.Dur() > out[k].like.Dur() {
 			out[k].like = op
 		}
@@ -99,17 +110,24 @@ func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved in
 
 func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work int64) analyze.Found {
 	k := &top[0]
-	name := analyze.ShortName(c.t.Name(k.name))
+	name := k.name
 	what := fmt.Sprintf("%s takes %.0f %% of the work of the device: %s in %s", name, percent(k.ns, work), c.formatMean(k.ns),
 		analyze.Plural(k.launches, "launch", "launches"))
 	if len(top) > 1 {
-		what = fmt.Sprintf("%s and %s take %.0f %% of the work of the device, the first %s in %s", name, analyze.ShortName(c.t.Name(top[1].name)), percent(ns, work),
+		what = fmt.Sprintf("%s and %s take %.0f %% of the work of the device, the first %s in %s", name, top[1].name, percent(ns, work),
 			c.formatMean(k.ns), analyze.Plural(k.launches, "launch", "launches"))
 	}
-	if k.like.Blocks > 0 && k.like.Threads > 0 {
-		what += fmt.Sprintf(" of %s of %s", analyze.Plural(int(k.like.Blocks), "block", "blocks"), analyze.Plural(int(k.like.Threads), "thread", "threads"))
+	if k.fewest > 0 && k.like.Threads > 0 {
+		if k.fewest < k.most {
+			what += fmt.Sprintf(", with %d to %d blocks", k.fewest, k.most)
+		} else {
+			what += " of " + analyze.Plural(int(k.most), "block", "blocks")
+		}
+		if k.sameThreads {
+			what += " of " + analyze.Plural(int(k.like.Threads), "thread", "threads")
+		}
 	}
-	r := c.t.Resources[k.name]
+	r := c.t.Resources[k.like.Name]
 	if r.LocalBytes > 0 {
 		what += fmt.Sprintf(", with %s of local memory per thread", gpuprof.FormatBytes(float64(r.LocalBytes)))
 	}
@@ -124,7 +142,11 @@ func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work in
 		f.Evidence["registers_per_thread"], f.Evidence["shared_bytes_per_block"], f.Evidence["local_bytes_per_thread"] = r.Registers, r.SharedBytes, r.LocalBytes
 	}
 	s := c.newSites("kernel")
-	c.eachSteadyOp(func(g int32) bool { return c.t.GPU[g].Name == k.name }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
+	instance := make([]bool, len(c.t.Names))
+	for id, full := range c.t.Names {
+		instance[id] = analyze.ShortName(full) == name
+	}
+	c.eachSteadyOp(func(g int32) bool { return instance[c.t.GPU[g].Name] }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
 	f.Sites = s.topSites()
 	f.PyTorch, f.AnyProgram = "profile one launch of the kernel, and change what limits it", true
 	f.Command = kernelCommand(name, k.launches, d.props.AMD())

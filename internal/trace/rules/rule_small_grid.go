@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
@@ -97,11 +100,23 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
 			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", l.warp), true
 		} else if l.serial*2 >= l.under {
-			f.PyTorch, f.AnyProgram = "divide the work of the kernel among many blocks of 128 or 256 threads; one thread uses one lane of one multiprocessor", true
+			f.PyTorch, f.AnyProgram = serialChange(c.x.Recording.Program), true
 		}
 		return []analyze.Found{f}
 	}
 	return nil
+}
+
+// serialChange returns the change for kernels that one thread runs, in the words of the program.
+func serialChange(p analyze.Program) string {
+	const why = "; one thread uses one lane of one multiprocessor"
+	switch p {
+	case analyze.OpenACC:
+		return "parallel loop gang vector on the loop that the kernel runs, with independent where the compiler suspects a dependence" + why
+	case analyze.OpenMP:
+		return "target teams distribute parallel for on the loop that the kernel runs" + why
+	}
+	return "divide the work of the kernel among many blocks of 128 or 256 threads" + why
 }
 
 // longKernel: kernels of at least this mean time are too long to be small pieces of one larger grid.
@@ -149,6 +164,10 @@ func (c *ruleContext) describeGrids(d *ruleDevice, l *gridLoad, kernel func(g in
 		})
 	}
 	what := fmt.Sprintf("kernels are too small for the device: they fill %.2g of its %d multiprocessors, weighted by time", full*float64(d.props.SMs), d.props.SMs)
+	if l.serial*2 >= l.under {
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(l.by)), func(a, b model.NameID) int { return cmp.Compare(l.by[a], l.by[b]) })
+		what = fmt.Sprintf("kernels are serial, the longest is %s: one thread runs each on a device of %d multiprocessors", analyze.ShortName(c.t.Name(most)), d.props.SMs)
+	}
 	for name, ns := range l.by {
 		if float64(ns) < oneKernel*float64(l.under) || !l.alike[name] {
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
@@ -205,6 +206,10 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 		}
 	}
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
+	if i := slices.IndexFunc(c.t.Warnings, func(w gpuprof.Warning) bool { return w.Code == analyze.WholeGraphs }); i >= 0 && len(why) == 1 {
+		f.PyTorch, f.AnyProgram = c.t.Warnings[i].Fix, true
+		return []analyze.Found{f}
+	}
 	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
 	return []analyze.Found{f}
 }

@@ -204,6 +204,71 @@ func TestStartUpBeforeTheWorkOfOneKernel(t *testing.T) {
 	}
 }
 
+// The work of the profiler after the program's last event, such as writing its buffers, is no part of the recording.
+func TestProfilersEndIsNotRecorded(t *testing.T) {
+	s := newScene()
+	s.native = true
+	s.call("cudaMalloc", 300*ms)
+	s.kernel("empty_12_gpu", 50*us)
+	s.wait("cudaDeviceSynchronize")
+	end := s.now
+	s.inKind(model.Overhead, "CUPTI buffer flush", "", func() { s.work(2400 * ms) })
+	a, x := analyse(t, s.trace())
+	if x.Span.End != end || len(a.Findings) == 0 || a.Findings[0].Rule != gpuprof.RuleNotSteady {
+		t.Errorf("the recording ends at %d, want %d; the findings are %v", x.Span.End, end, a.Findings)
+	}
+}
+
+// A benchmark of one kernel is start-up if its loop takes next to no time beside the start-up.
+func TestShortLoopBesideStartUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		kernel int64 // ns
+		first  string
+	}{"short": {10 * us, gpuprof.RuleNotSteady}, "long": {2 * ms, gpuprof.RuleOneKernel}} {
+		s := newScene()
+		s.native = true
+		s.call("cudaMalloc", 1200*ms)
+		for range 60 {
+			s.kernel("matrixMulKernel(float *, float *, int)", c.kernel)
+			s.wait("cudaDeviceSynchronize")
+		}
+		a, x := analyse(t, s.trace())
+		if !x.Stepped() || len(a.Findings) == 0 || a.Findings[0].Rule != c.first {
+			t.Errorf("%s: steps of %q, the findings are %v", name, x.StepSource, a.Findings)
+		}
+	}
+}
+
+// The copies before the first kernel of a program with models load the model, if they are large.
+func TestModelIsLoadedBeforeTheFirstKernel(t *testing.T) {
+	for name, c := range map[string]struct {
+		early bool // a kernel runs before the copies
+		bytes int64
+		least int64 // start-up, ns
+	}{"loads": {false, 32 << 20, 420 * ms}, "runs before": {true, 32 << 20, 0}, "a batch": {false, 1 << 20, 0}} {
+		s := newScene()
+		s.call("cudaMalloc", 20*ms)
+		if c.early {
+			s.kernel(addKernel, 10*us)
+		}
+		for range 4 {
+			s.copy(7, model.H2D, model.Pageable, c.bytes, 100*ms, true)
+		}
+		s.products(20, 60*ms)
+		a, x := analyse(t, s.end().trace())
+		var ns int64
+		for _, p := range x.Recording.Phases {
+			ns += p.NS
+		}
+		if ns < c.least || c.least == 0 && ns > 200*ms {
+			t.Errorf("%s: start-up is %d ns", name, ns)
+		}
+		if f := find(a, gpuprof.RulePageableH2D); f != nil && c.least > 0 {
+			t.Errorf("%s: %s", name, f.Title)
+		}
+	}
+}
+
 // The only step loads the code of a kernel for most of its time: that is start-up, and no rule claims it.
 func TestStepThatLoadsAKernel(t *testing.T) {
 	for name, load := range map[string]int64{"loads": 6 * ms, "launches": 10 * us} {

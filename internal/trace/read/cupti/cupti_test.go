@@ -88,6 +88,35 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// Launches that returned an error are named, once each where the runtime's call made the driver's; an error of a kernel
+// names the first call that returned it.
+func TestFailedCalls(t *testing.T) {
+	b := newBuilder()
+	b.record(tClock, second, second, uint64(5), uint32(40), uint32(0))
+	b.call("cudaLaunchKernel_v7000", second+1000, second+2000, 1, 77, 701)
+	b.call("cuLaunchKernel", second+1100, second+1900, 1, 77, 701)
+	b.call("cudaStreamQuery_v3020", second+2100, second+2200, 2, 77, 600)
+	b.call("cudaMemcpy_v3020", second+3000, second+4000, 3, 77, 700)
+	b.call("cudaLaunchKernel_v7000", second+5000, second+5500, 4, 77, 700)
+	b.end()
+	tr := b.read(t)
+	want := []string{"failed-calls: 3 CUDA calls returned an error",
+		"failed-kernel: a kernel failed while it ran: cudaMemcpy returned its error (700 cudaErrorIllegalAddress); 1 later launch of a kernel returned an error, and its kernel did not run",
+		"failed-launches: 1 launch of a kernel returned an error, and its kernel did not run"}
+	var got []string
+	for _, w := range tr.Warnings {
+		got = append(got, w.Code+": "+w.Text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("warnings %q, want %q", got, want)
+	}
+	for i := range tr.Host {
+		if name := tr.Name(tr.Host[i].Name); strings.Contains(name, "LaunchKernel") {
+			t.Errorf("a failed launch is named %s", name)
+		}
+	}
+}
+
 // Every beginning of a recording is readable, says that it is one, and has no event that the whole lacks.
 func TestEveryBeginning(t *testing.T) {
 	whole := known().Bytes()

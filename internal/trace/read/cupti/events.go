@@ -205,7 +205,7 @@ func (r *reader) takeGraph(record []byte) {
 	if !ok {
 		return
 	}
-	g.Name, g.Graph = r.internText("CUDA graph"), true
+	g.Name, g.Graph = r.internText(analyze.WholeGraph), true
 	r.graphs++
 	r.t.GPU = append(r.t.GPU, g)
 }
@@ -221,14 +221,14 @@ func (r *reader) takeCall(record []byte) {
 	} else if corr != 0 {
 		r.runtime = append(r.runtime, corr)
 	}
-	if code := f.result.signedIn(record); code != 0 && code != 600 { // 600: not ready, the result of a query during work
-		r.failed++
-	}
 	if !r.isKept(start) {
 		return
 	}
 	h := model.Host{Start: start, End: clampInt64(f.end.valueIn(record)), Kind: model.API, Lane: r.laneOf(uint32(f.thread.valueIn(record))), Corr: int64(corr), Name: name}
 	r.lastTime = max(r.lastTime, h.End)
+	if code := int64(f.result.signedIn(record)); analyze.IsError(code) {
+		r.failed[callKey{h.Lane, h.Start, h.Name}] = code
+	}
 	r.addHost(h)
 }
 

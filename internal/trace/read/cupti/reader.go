@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -35,8 +36,8 @@ type reader struct {
 	drivers  bool     // there are driver calls
 	clocks   []clockPair
 	lost     lostCounts
-	failed   int // calls with an error
-	graphs   int // graphs recorded as a whole
+	failed   map[callKey]int64 // errors of calls, until dropInner
+	graphs   int               // graphs recorded as a whole
 	rows     int
 	dropped  int
 	full     bool
@@ -50,11 +51,18 @@ const (
 	mostLost  = 1 << 40
 )
 
+// callKey identifies a call.
+type callKey struct {
+	lane  uint32
+	start int64
+	name  model.NameID
+}
+
 type lostCounts struct{ cupti, buffers, write, names, nvtx uint64 }
 
 func newReader(path string, room *model.Room) *reader {
 	return &reader{t: &model.Trace{Path: path, Format: model.CUDA, Rank: -1}, room: room, names: map[uint32]string{}, ids: map[string]model.NameID{},
-		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}}
+		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}, failed: map[callKey]int64{}}
 }
 
 func (r *reader) takeChunk(k chunk) {
@@ -151,10 +159,12 @@ func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %s", t.Path, why).WithFix("record again while the program works on the GPU: gpuprof run --cuda -- COMMAND")
 	}
 	r.dropInner()
+	failed := r.nameFailed()
 	r.placeRanges()
 	t.Nest(r.loose, r.addHost)
 	r.sortDevices()
 	r.addWarnings(at)
+	failed.Warn(t, func(n model.NameID) model.NameID { return n })
 	t.Finish()
 	r.room.Finish(t, 0)
 	t.First = firstStart(t)
@@ -185,6 +195,21 @@ func (r *reader) dropInner() {
 		_, inner := slices.BinarySearch(r.runtime, uint32(h.Corr))
 		return inner
 	})
+}
+
+// nameFailed collects the calls that returned an error, and names the launches among them.
+func (r *reader) nameFailed() (failed analyze.FailedCalls) {
+	for i := range r.t.Host {
+		h := &r.t.Host[i]
+		code, ok := r.failed[callKey{h.Lane, h.Start, h.Name}]
+		if !ok || h.Kind != model.API {
+			continue
+		}
+		call := h.Name
+		h.Name = r.internText(analyze.NameFailed(r.t.Name(call)))
+		failed.Add(h.Start, code, h.Name, call)
+	}
+	return failed
 }
 
 // sortDevices sorts devices by number instead of first use.
@@ -221,9 +246,6 @@ func (r *reader) addWarnings(at int64) {
 	}
 	if n := r.lost.nvtx + r.lost.names; n > 0 {
 		t.Warn("dropped-ranges", fmt.Sprintf("%d NVTX ranges, marks or names came faster than they could be kept", n), "")
-	}
-	if r.failed > 0 {
-		t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", r.failed), "")
 	}
 	if r.graphs > 0 {
 		t.Warn("graphs-as-a-whole", "CUDA graphs were recorded as one operation each, so the kernels inside them are unknown", "record without --graphs whole to see them")

@@ -37,7 +37,7 @@ func foreignFormats() []foreignFormat {
 		{isExecutionTrace, "an execution trace of PyTorch (ExecutionTraceObserver), which has operators and no times of the device", giveTrace},
 		{matchesPattern(`"\$schema"\s*:\s*"https?://(www\.)?speedscope`), "a speedscope profile, which samples the host alone", giveTrace},
 		{matchesPattern(`"viztracer_metadata"|"cat"\s*:\s*"FEE"`), "a VizTracer trace, which holds Python calls of the host alone", "record the device too: " + giveTrace},
-		{matchesPattern(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which has kernels without the operators and steps of the program", "record with torch.profiler, which records ROCm as well (docs/analyze.md)"},
+		{matchesPattern(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which gpuprof does not read", "record again with: rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM, or a PyTorch program with torch.profiler (docs/analyze.md)"},
 		{matchesPattern(`"name"\s*:\s*"/job:[^"]*(Compute|Tensors)|"cat"\s*:\s*"Op"\s*,\s*"name"`), "a timeline of a TensorFlow session", "record with tf.profiler.experimental.start, and give the file that ends in .xplane.pb or .trace.json.gz"},
 		{matchesPattern(`(?s)^(\x48.{1,10})?\x0a[\x02-\x08]\x08[\x00-\x7f]\x10`), "a pprof profile, which has sums of samples and no times", "look at it with go tool pprof, and for a program's time " + giveTrace},
 		{isModel, "a model and no recording of a program", "run it under torch.profiler, or with gpuprof run -- python PROGRAM (docs/analyze.md)"},

@@ -136,7 +136,7 @@ func (d *database) readSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.oldRocprof = slices.Contains(names, "OPS") && slices.Contains(names, "HIP")
+	d.oldRocprof = slices.Contains(names, "KERN") || slices.Contains(names, "OPS") && slices.Contains(names, "HIP")
 	for _, name := range names {
 		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
 		base := name

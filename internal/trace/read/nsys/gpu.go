@@ -149,7 +149,7 @@ func (r *reader) readFills(ctx context.Context, table string, c columns) error {
 
 // readGraphLaunches reads graphs traced as a whole (--cuda-graph-trace=graph): one row per launch, without kernels.
 func (r *reader) readGraphLaunches(ctx context.Context, table string, c columns) error {
-	name := r.names.internText("CUDA graph")
+	name := r.names.internText(analyze.WholeGraph)
 	n := 0
 	err := r.readEvents(ctx, table, c, "", commonColumns(c), func(start, end int64, v []any) {
 		g := r.newOperation(model.Kernel, start, end, v)

@@ -17,18 +17,12 @@ func hasSuffixFold(s, suffix string) bool {
 }
 
 func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
-	failed := 0
 	sel := []string{c.firstColumn("globalTid"), c.firstColumn("correlationId"), c.firstColumn("nameId", "name"), c.firstColumn("returnValue"), c.firstColumn("callchainId")}
-	err := r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
+	return r.readEvents(ctx, table, c, "", sel, func(start, end int64, v []any) {
 		form := apiName
-		// Queries return cudaErrorNotReady (600) while work is running.
-		if code := integerOrZero(v[3]); code != 0 && code != 600 {
-			failed++
+		if code := integerOrZero(v[3]); analyze.IsError(code) {
 			form = failedName
-			noteError(r.failedWith, r.names.nameID(v[2], form), code)
-			if f := &r.failedKernel; (f.code == 0 || start < f.start) && kernelErrors()[code] != "" {
-				*f = failedCall{start, code, r.names.nameID(v[2], apiName)}
-			}
+			r.failed.Add(start, code, r.names.nameID(v[2], form), r.names.nameID(v[2], apiName))
 		}
 		h := model.Host{Start: start, End: r.clampEnd(start, end), Kind: model.API,
 			Lane: r.laneOf(integerOrZero(v[0])), Corr: integerOrZero(v[1]), Name: r.names.nameID(v[2], form)}
@@ -37,88 +31,6 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 		}
 		r.addHost(h)
 	})
-	if failed > 0 {
-		r.t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", failed), "")
-	}
-	return err
-}
-
-// severalErrors is the error code of a name whose calls returned different errors.
-const severalErrors = -1
-
-// noteError stores the error code of the calls of a name.
-func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
-	if had, known := errors[name]; known && had != code {
-		code = severalErrors
-	}
-	errors[name] = code
-}
-
-// launchErrors are launch errors that come from the build of a program, by code.
-func launchErrors() map[int64]string {
-	return map[int64]string{98: "cudaErrorInvalidDeviceFunction", 209: "cudaErrorNoKernelImageForDevice", 222: "cudaErrorUnsupportedPtxVersion"}
-}
-
-// kernelErrors are the errors of a kernel that failed while it ran, by code. Every later call returns the error too.
-func kernelErrors() map[int64]string {
-	return map[int64]string{700: "cudaErrorIllegalAddress", 702: "cudaErrorLaunchTimeout", 710: "cudaErrorAssert", 714: "cudaErrorHardwareStackError",
-		715: "cudaErrorIllegalInstruction", 716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc", 719: "cudaErrorLaunchFailure"}
-}
-
-// failedCall is a call that returned an error; code is 0 for no call.
-type failedCall struct {
-	start, code int64
-	name        model.NameID
-}
-
-// warnFailedKernel warns that a kernel failed, with the first call that returned its error and the number of launches
-// that failed after that call.
-func (r *reader) warnFailedKernel(later int) {
-	f := r.failedKernel
-	text := fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", r.t.Name(r.names.resolved(f.name)), f.code, kernelErrors()[f.code])
-	if later > 0 {
-		text += "; " + describeFailed(later, "later ", "")
-	}
-	r.t.Warn("failed-kernel", text, "run the program under compute-sanitizer, which names the kernel and the line")
-}
-
-// warnFailedLaunches warns of a kernel that failed while it ran, and of launches that returned an error without one.
-func (r *reader) warnFailedLaunches() {
-	name, known := r.names.byText[failedLaunch]
-	failed, later := 0, 0
-	for i := range r.t.Host {
-		switch h := &r.t.Host[i]; {
-		case !known || h.Name != name:
-		case r.failedKernel.code == 0 || h.Start < r.failedKernel.start:
-			failed++
-		case h.Start > r.failedKernel.start:
-			later++
-		}
-	}
-	if r.failedKernel.code != 0 {
-		r.warnFailedKernel(later)
-	}
-	if failed == 0 {
-		return
-	}
-	cause, fix := "", "check what each launch returns (cudaGetLastError)"
-	code := r.failedWith[name]
-	if text := launchErrors()[code]; text != "" {
-		cause = fmt.Sprintf(" (%d %s)", code, text)
-		fix += "; compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
-	} else if code != severalErrors {
-		cause = fmt.Sprintf(" (%d)", code)
-	}
-	r.t.Warn("failed-launches", describeFailed(failed, "", cause), fix)
-}
-
-// describeFailed states how many launches failed; when is "later " or "", and cause is the error in brackets or "".
-func describeFailed(n int, when, cause string) string {
-	whose := "their kernels"
-	if n == 1 {
-		whose = "its kernel"
-	}
-	return analyze.Plural(n, when+"launch of a kernel", when+"launches of kernels") + " returned an error" + cause + ", and " + whose + " did not run"
 }
 
 // readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.

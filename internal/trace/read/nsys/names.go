@@ -51,9 +51,6 @@ func newNames(t *model.Trace) names {
 	return names{t: t, byText: map[string]model.NameID{}, byRef: map[ref]model.NameID{}, found: map[int64]string{}}
 }
 
-// failedLaunch is the name of launches that returned an error.
-const failedLaunch = "launch that failed"
-
 // maxName limits a name, bytes: longer template instances are not worth keeping.
 const maxName = 8192
 
@@ -125,8 +122,8 @@ func formName(s string, f nameForm) string {
 	if f == apiName || f == failedName {
 		s = analyze.PlainCall(s)
 	}
-	if f == failedName && strings.Contains(s, "LaunchKernel") { // no kernel belongs to the launch
-		s = failedLaunch
+	if f == failedName {
+		s = analyze.NameFailed(s)
 	}
 	if s == "" {
 		return "unnamed"
@@ -194,11 +191,6 @@ func (r *reader) resolveNames() {
 		resources[name] = largest(resources[name], of)
 	}
 	r.t.Resources = resources
-	failed := map[model.NameID]int64{}
-	for name, code := range r.failedWith {
-		noteError(failed, n.resolved(name), code)
-	}
-	r.failedWith = failed
 	r.resolveStacks()
 }
 

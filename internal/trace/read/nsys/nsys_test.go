@@ -195,7 +195,8 @@ func TestFailedLaunches(t *testing.T) {
 		want   string
 	}{
 		"another call fails with another error": {[]string{set("2", "NOT "+launches), set("222", launches)}, "failed-launches", "1 launch of a kernel returned an error (222 cudaErrorUnsupportedPtxVersion), and its kernel did not run"},
-		"an error without a known cause":        {[]string{set("9", launches)}, "failed-launches", "1 launch of a kernel returned an error (9), and its kernel did not run"},
+		"an error without a known cause":        {[]string{set("4", launches)}, "failed-launches", "1 launch of a kernel returned an error (4), and its kernel did not run"},
+		"too many resources":                    {[]string{set("701", launches)}, "failed-launches", "1 launch of a kernel returned an error (701 cudaErrorLaunchOutOfResources), and its kernel did not run"},
 		"several errors":                        {[]string{set("222", launches), call("6000", launch, "98")}, "failed-launches", "2 launches of kernels returned an error, and their kernels did not run"},
 		"a kernel that failed":                  {[]string{set("700", fill)}, "failed-kernel", "a kernel failed while it ran: cudaMemsetAsync returned its error (700 cudaErrorIllegalAddress)"},
 		"a launch returned its error":           {[]string{set("719", launches)}, "failed-kernel", "a kernel failed while it ran: cudaLaunchKernel returned its error (719 cudaErrorLaunchFailure)"},
@@ -385,6 +386,9 @@ func TestRefusals(t *testing.T) {
 		{"empty database", build(t, "CREATE TABLE a (b)", "DROP TABLE a"), gpuprof.ErrInput, "nsys export --type sqlite"},
 		{"no events", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)", "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER)"), gpuprof.ErrInput, "no events"},
 		{"rocprof of the first version", build(t, "CREATE TABLE HIP (a)", "CREATE TABLE OPS (a)"), gpuprof.ErrInput, "rocprofv3 --runtime-trace"},
+		{"counts of rocprof", build(t, "CREATE TABLE KERN (a)"), gpuprof.ErrInput, "rocprof's first version"},
+		{"not traced, with a reason", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)", "CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, source INTEGER, severity INTEGER, text TEXT, globalPid INTEGER)",
+			"INSERT INTO DIAGNOSTIC_EVENT VALUES (1,1,2,'No CUDA events collected. Does the process use CUDA?',0)"), gpuprof.ErrInput, "Nsight Systems reported: No CUDA events collected."},
 		{"not traced", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)"), gpuprof.ErrInput, "--trace=cuda,nvtx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -16,11 +17,9 @@ type reader struct {
 	*database
 	t *model.Trace
 
-	names      names
-	lanes      map[int64]uint32       // by globalTid
-	failedWith map[model.NameID]int64 // error codes by call name; severalErrors if they differ
-	// failedKernel is the first call that returned an error of kernelErrors.
-	failedKernel failedCall
+	names  names
+	lanes  map[int64]uint32 // by globalTid
+	failed analyze.FailedCalls
 	// firstLane is the first lane seen of each process.
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
@@ -49,13 +48,13 @@ type cudaDevice struct{ pid, id int64 }
 func newReader(d *database, room *model.Room) *reader {
 	t := &model.Trace{Path: d.path, Format: model.Nsys, Rank: -1}
 	return &reader{database: d, t: t, room: room,
-		names: newNames(t), lanes: map[int64]uint32{}, failedWith: map[model.NameID]int64{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
+		names: newNames(t), lanes: map[int64]uint32{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
 		known: map[int64]model.Device{}, stacks: newStacks(), threadNames: map[uint32]int64{}, processNames: map[int32]string{},
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
 
 func (r *reader) readTables(ctx context.Context) error {
-	if err := r.checkSchema(); err != nil {
+	if err := r.checkSchema(ctx); err != nil {
 		return err
 	}
 	r.warnIncomplete("copy or export the file again")
@@ -120,7 +119,7 @@ func (r *reader) nsysTables() int {
 }
 
 // checkSchema returns an error for a database that nsys did not write.
-func (r *reader) checkSchema() error {
+func (r *reader) checkSchema(ctx context.Context) error {
 	if r.nsysTables() > 0 {
 		return nil
 	}
@@ -131,10 +130,17 @@ func (r *reader) checkSchema() error {
 		return journalError(r.path)
 	}
 	if _, ok := r.table[tStrings]; ok {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
+		why := fmt.Sprintf("no table %s, %s or %s", tKernel, tRuntime, tNVTX)
+		if err := r.readTable(ctx, tDiag, "", func(cols columns) error { return r.readDiagnostics(ctx, tDiag, cols) }); err != nil {
+			return err
+		}
+		if said := analyze.RecorderMessage(r.t.Warnings); said != "" {
+			why += "; " + said
+		}
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (%s)", r.path, why).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
 	if r.oldRocprof {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is of rocprof's first version (tables HIP and OPS), which gpuprof does not read", r.path).WithFix("record again with: rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM")
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is of rocprof's first version (tables KERN, HIP or OPS), which gpuprof does not read", r.path).WithFix("record again with: %s", rocprof)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
@@ -311,7 +317,7 @@ func (r *reader) addWarnings() {
 	for i := range t.Host {
 		kinds[t.Host[i].Kind]++
 	}
-	r.warnFailedLaunches()
+	r.failed.Warn(t, r.names.resolved)
 	if len(t.GPU) > 0 && kinds[model.API] == 0 {
 		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 // rocprof is the command that records all data that this package reads.
-const rocprof = "rocprofv3 --runtime-trace --output-format rocpd -- python train.py"
+const rocprof = "rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM"
 
 // rocpdTable splits a table name into one of the names above and the suffix.
 func rocpdTable(name string) (base, suffix string, ok bool) {

@@ -1,0 +1,127 @@
+package analyze
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace/model"
+)
+
+// failedLaunches and failedKernel are the codes of the warnings that launches returned an error, and that a kernel
+// failed while it ran. After the latter no work of its process runs, so the other records are of a broken program.
+const failedLaunches, failedKernel = "failed-launches", "failed-kernel"
+
+// FailedLaunch is the name of launches that returned an error: no kernel belongs to them.
+const FailedLaunch = "launch that failed"
+
+// NameFailed returns the name of a call that returned an error.
+func NameFailed(call string) string {
+	if strings.Contains(call, "LaunchKernel") {
+		return FailedLaunch
+	}
+	return call
+}
+
+// FailedCalls collects the calls of a recording that returned an error.
+type FailedCalls struct {
+	n      int
+	codes  map[model.NameID]int64 // by call; severalErrors if they differ
+	kernel failedCall             // the first call that returned an error of kernelErrors
+}
+
+// failedCall is a call that returned an error; code is 0 for no call.
+type failedCall struct {
+	start, code int64
+	name        model.NameID
+}
+
+// severalErrors is the error code of a name whose calls returned different errors.
+const severalErrors = -1
+
+// IsError reports whether the result of a CUDA call is an error. Queries return cudaErrorNotReady (600) while work runs.
+func IsError(code int64) bool { return code != 0 && code != 600 }
+
+// Add adds a call that started at a time (ns) and returned an error. name is that of NameFailed, call the plain one.
+func (f *FailedCalls) Add(start, code int64, name, call model.NameID) {
+	f.n++
+	if f.codes == nil {
+		f.codes = map[model.NameID]int64{}
+	}
+	noteError(f.codes, name, code)
+	if k := &f.kernel; (k.code == 0 || start < k.start) && kernelErrors()[code] != "" {
+		*k = failedCall{start, code, call}
+	}
+}
+
+func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
+	if had, known := errors[name]; known && had != code {
+		code = severalErrors
+	}
+	errors[name] = code
+}
+
+// kernelErrors are the errors of a kernel that failed while it ran, by code. Every later call returns the error too.
+func kernelErrors() map[int64]string {
+	return map[int64]string{700: "cudaErrorIllegalAddress", 702: "cudaErrorLaunchTimeout", 710: "cudaErrorAssert", 714: "cudaErrorHardwareStackError",
+		715: "cudaErrorIllegalInstruction", 716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc", 719: "cudaErrorLaunchFailure"}
+}
+
+// launchErrors are errors of launches by code, each with its name and the change that removes the cause.
+func launchErrors() map[int64][2]string {
+	const build = "compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
+	return map[int64][2]string{98: {"cudaErrorInvalidDeviceFunction", build}, 209: {"cudaErrorNoKernelImageForDevice", build}, 222: {"cudaErrorUnsupportedPtxVersion", build},
+		1: {"cudaErrorInvalidValue", "give a grid and a block within the limits of the device"}, 9: {"cudaErrorInvalidConfiguration", "give a grid and a block within the limits of the device"},
+		701: {"cudaErrorLaunchOutOfResources", "fewer threads per block, or fewer registers and less shared memory per block (__launch_bounds__)"}}
+}
+
+// Warn adds the warnings about failed calls to a complete trace. resolve returns the final id of a name.
+func (f *FailedCalls) Warn(t *model.Trace, resolve func(model.NameID) model.NameID) {
+	if f.n == 0 {
+		return
+	}
+	t.Warn("failed-calls", Plural(f.n, "CUDA call", "CUDA calls")+" returned an error", "")
+	codes := map[model.NameID]int64{}
+	for name, code := range f.codes {
+		noteError(codes, resolve(name), code)
+	}
+	failed, later, code := 0, 0, int64(severalErrors)
+	for i := range t.Host {
+		h := &t.Host[i]
+		if h.Kind != model.API || t.Name(h.Name) != FailedLaunch {
+			continue
+		}
+		code = codes[h.Name]
+		switch {
+		case f.kernel.code == 0 || h.Start < f.kernel.start:
+			failed++
+		case h.Start > f.kernel.start:
+			later++
+		}
+	}
+	if k := f.kernel; k.code != 0 {
+		text := fmt.Sprintf("a kernel failed while it ran: %s returned its error (%d %s)", t.Name(resolve(k.name)), k.code, kernelErrors()[k.code])
+		if later > 0 {
+			text += "; " + describeFailed(later, "later ", "")
+		}
+		t.Warn(failedKernel, text, "run the program under compute-sanitizer, which names the kernel and the line")
+	}
+	if failed == 0 {
+		return
+	}
+	cause, fix := "", "check what each launch returns (cudaGetLastError)"
+	if known := launchErrors()[code]; known[0] != "" {
+		cause, fix = fmt.Sprintf(" (%d %s)", code, known[0]), fix+"; "+known[1]
+	} else if code != severalErrors {
+		cause = fmt.Sprintf(" (%d)", code)
+	}
+	t.Warn(failedLaunches, describeFailed(failed, "", cause), fix)
+}
+
+// describeFailed states how many launches failed; when is "later " or "", and cause is the error in brackets or "".
+func describeFailed(n int, when, cause string) string {
+	whose := "their kernels"
+	if n == 1 {
+		whose = "its kernel"
+	}
+	return Plural(n, when+"launch of a kernel", when+"launches of kernels") + " returned an error" + cause + ", and " + whose + " did not run"
+}
