@@ -27,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/commandline"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
-	fixtures "github.com/gpuprof/gpuprof/internal/testkit/fixture"
+	made "github.com/gpuprof/gpuprof/internal/testkit/fixture"
 )
 
 // parsed is the error of a whole command that is to be copied, by the parser of the program; old spellings are errors.
@@ -83,8 +83,8 @@ func documents(t *testing.T) (out [][]string) {
 		}
 	}
 	dir := t.TempDir()
-	for name, doc := range map[string]any{"fleet": fixtures.Fleet(), "straggling": fixtures.Straggling(), "devices": fixtures.Devices(), "claims": fixtures.Claimed(), "tune": fixtures.Tuned(), "history": fixtures.History(),
-		"diagnosis": fixtures.Diagnosis(), "gate": fixtures.GateUnsure(), "regressed": fixtures.GateRegressed(), "check": &gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Cases: fixtures.Cases()},
+	for name, doc := range map[string]any{"fleet": made.Fleet(), "straggling": made.Straggling(), "devices": made.Devices(), "claims": made.Claimed(), "tune": made.Tuned(), "history": made.History(),
+		"diagnosis": made.Diagnosis(), "gate": made.GateUnsure(), "regressed": made.GateRegressed(), "check": &gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Cases: made.Cases()},
 		"health": &health.Report{Head: document.NewHead(document.Health, gpuprof.Tool{}), Verdict: health.NotChecked, Reason: "gpu0: nobody asked", Devices: []health.Card{{Device: "gpu0"}}}} {
 		var text strings.Builder
 		if err := document.Encode(&text, doc); err != nil {
@@ -93,7 +93,7 @@ func documents(t *testing.T) (out [][]string) {
 		out = append(out, []string{"report", written(t, dir, name, text.String())})
 	}
 	var sweep strings.Builder
-	if err := document.EncodeRuns(&sweep, fixtures.Loaded()...); err != nil {
+	if err := document.EncodeRuns(&sweep, made.Loaded()...); err != nil {
 		t.Fatal(err)
 	}
 	out = append(out, []string{"report", written(t, dir, "sweep", sweep.String())})
