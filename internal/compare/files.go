@@ -244,12 +244,7 @@ func poolSessions(sessions []*Result) (*Result, map[string][][][]float64) {
 func sessionCentres(sessions [][][]float64) []float64 {
 	var out []float64
 	for _, runs := range sessions {
-		var kept [][]float64
-		for _, r := range runs {
-			if len(r) > 0 {
-				kept = append(kept, r)
-			}
-		}
+		kept := slices.DeleteFunc(slices.Clone(runs), func(r []float64) bool { return len(r) == 0 })
 		if logs := stats.LogMedians(kept); len(logs) > 0 {
 			out = append(out, stats.Median(logs))
 		}

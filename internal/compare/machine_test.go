@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// machine is the noise that the simulated gates see: what was found on real
-// machines, as far as it matters to a verdict.
+// machine is the noise of the simulated gates, as measured on real machines. Spreads are standard deviations of
+// logarithms.
 type machine struct {
 	shift  float64 // of a whole process, normal
 	drift  float64 // from one process to the next, a random walk
@@ -28,7 +28,7 @@ type machine struct {
 	session  float64 // of a whole session, normal
 }
 
-// uneven is a machine with such processes and 1 % of noise otherwise.
+// uneven returns a machine with a share of slow processes (slowLife) and 1 % of noise otherwise.
 func uneven(share float64) machine {
 	return machine{shift: 0.01, sample: 0.01, slowLife: share, samples: 10}
 }
@@ -58,7 +58,7 @@ func (m machine) begin(rng *rand.Rand) *walk {
 	return w
 }
 
-// lives says by how much each process of a stage is slow for its whole life.
+// lives returns the slowdown of each of n processes over its whole life, a logarithm.
 func (m machine) lives(n int, rng *rand.Rand) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -102,7 +102,7 @@ func (w *walk) process(effect, place float64) []float64 {
 	return out
 }
 
-// regular is what this process takes longer by its place and by its mode.
+// regular returns the slowdown of this process by its position in time and by its mode, a logarithm.
 //
 //go:norace
 func (w *walk) regular() (sum float64) {
@@ -130,12 +130,12 @@ func (w *walk) throttled() func(i int) bool {
 	return func(i int) bool { return i < length && !atEnd || i >= w.m.samples-length && atEnd }
 }
 
-// burst is what other work adds to this process.
+// burst returns the slowdown of this process by other work, a logarithm.
 //
 //go:norace
 func (w *walk) burst() float64 {
 	if w.m.bursts == 0 {
-		return 0 // and draws nothing: the other machines' noise stays as it was
+		return 0 // without a draw, so that other machines keep their random numbers
 	}
 	const ends = 0.5
 	if u := w.rng.Float64(); w.inBurst {

@@ -179,6 +179,6 @@ func (o Options) selected(names []string) ([]string, error) {
 }
 
 func unknownMetric(flag, name string, known []string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing metrics with %s %s: neither side has such a metric%s",
-		flag, name, gpuprof.DidYouMean(name, known)).WithFix("the metrics are %s", strings.Join(known, ", "))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing metrics with %s %q: neither side has such a metric%s", flag, name, gpuprof.DidYouMean(name, known)).
+		WithFix("name one of %s; * is any text", listSome(known, 5))
 }

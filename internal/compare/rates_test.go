@@ -122,7 +122,7 @@ func decided(c *compare.Comparison, err error, effect float64) (decision, error)
 	return d, nil
 }
 
-// besides adds what other tools call the same data.
+// besides adds the verdicts of benchstat and of a pooled test on the same data.
 func besides(old, now *compare.Result) func(decision, error) (decision, error) {
 	return func(d decision, err error) (decision, error) {
 		differ := func(a, b []float64) bool {
@@ -206,8 +206,8 @@ func percent(k, n int) string { return fmt.Sprintf("%.1f", 100*float64(k)/float6
 // direction, inconclusive without a change, coverage, and found at +5 and +10 %.
 type limits struct{ falsely, open, covers, small, large float64 }
 
-// kept are the limits that the issue of each way in set; no other row may raise more than 5 % false
-// alarms, the level of its test, or cover less than 85 %.
+// kept holds the limits of single rows. In every other row false alarms are at most 5 %, the level of its test, and
+// intervals cover at least 85 %.
 var kept = map[string]limits{
 	"one job/15 % slow processes":                          {0.01, 0.15, 0.9, 0.85, 0.95},
 	"one job/usual noise":                                  {0.01, 0.01, 0.9, 0.9, 0.98},
@@ -224,8 +224,7 @@ var kept = map[string]limits{
 	"baseline of 3 sessions of 6 runs/15 % slow processes": {0.01, 1, 0.9, 0, 0.5},
 }
 
-// check reports what a way in does not keep, by more than chance makes of n comparisons: three
-// standard errors.
+// check reports the limits that a way in misses by more than three standard errors of n comparisons.
 func (w way) check(t *testing.T, m noiseModel, n int) {
 	t.Helper()
 	l, ok := kept[w.name+"/"+m.name]
@@ -251,8 +250,8 @@ func (w way) check(t *testing.T, m noiseModel, n int) {
 	}
 }
 
-// Every way into a comparison under every noise: by day so few comparisons that only a gross
-// fault shows, by night the whole.
+// TestRates checks every way into a comparison under every noise: by day with so few comparisons that they show only
+// a gross fault.
 func TestRates(t *testing.T) {
 	n := 20
 	if nightly {
@@ -274,8 +273,7 @@ const (
 
 var update = flag.Bool("update", false, "write the table of rates into docs/statistics.md")
 
-// The table of docs/statistics.md is what the same code and seeds give: by night all of it, by day
-// one row, so that a change of an estimator shows at once.
+// TestRatesInTheDocs compares the table of docs/statistics.md with the same code and seeds: all rows by night, one by day.
 func TestRatesInTheDocs(t *testing.T) {
 	text, err := os.ReadFile(ratesPage)
 	if err != nil {

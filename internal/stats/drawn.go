@@ -7,8 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Reports display these values, computed from samples, in addition to the summaries of a document. They compute no
-// others.
+// Reports compute these values from samples. Every other figure of a report is in its document.
 
 // Medians returns the median of each run's finite samples; NaN for a run without any.
 func Medians(runs ...[]float64) []float64 {

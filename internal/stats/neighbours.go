@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// mostAlike is the largest correlation that is used; a larger one counts as mostAlike. leastEffective is the least
-	// effective number of runs.
+	// mostAlike is the largest correlation that is used; a larger one counts as mostAlike. The correction of a bias
+	// raises a correlation that was not detected up to mostMissed: stronger ones are seldom missed. leastEffective is the
+	// least effective number of runs.
 	mostAlike      = 0.95
+	mostMissed     = 0.7
 	leastEffective = 1.2
 )
 
@@ -50,25 +52,21 @@ func varianceFactor(rho float64) float64 {
 	return (1 + rho) / (1 - rho)
 }
 
-// listFactor returns the varianceFactor of list i if no correlation was detected: a true correlation may have been
-// missed. It returns 1 if one was detected, because effectiveCount then allows for it.
-func (a Alike) listFactor(i int) float64 {
-	if a.Found || i >= len(a.each) {
-		return 1
+// effectiveCount returns the number of independent values whose mean has the variance of list i's mean over n values, if
+// a correlation was detected. If none was, one may have been missed: factor then raises the variance, and the count is n.
+func (a Alike) effectiveCount(i, n int) (count, factor float64) {
+	switch {
+	case i >= len(a.each):
+		return float64(n), 1
+	case a.Found:
+		return max(min(float64(n), leastEffective), float64(n)/varianceFactor(correctBias(a.each[i], n))), 1
 	}
-	return varianceFactor(a.each[i])
+	return float64(n), varianceFactor(max(a.each[i], min(mostMissed, correctBias(a.each[i], n))))
 }
 
-// effectiveCount returns the number of independent values whose mean has the variance of list i's mean over n
-// values, if a correlation was detected, else n. The factor n/(n-4) corrects rho, which is too low in a short list,
-// since the list's mean follows its values.
-func (a Alike) effectiveCount(i, n int) float64 {
-	if !a.Found || i >= len(a.each) {
-		return float64(n)
-	}
-	rho := a.each[i] * float64(n) / float64(max(n-4, 1))
-	return max(min(float64(n), leastEffective), float64(n)/varianceFactor(rho))
-}
+// correctBias raises a correlation of neighbours in a list of n values by its bias, (1 + 3 rho)/n (Kendall, Biometrika
+// 41, 1954). It is too low in a short list, because the list's mean follows its values.
+func correctBias(rho float64, n int) float64 { return rho + (1+3*rho)/float64(n) }
 
 // rankRatio returns von Neumann's ratio of the ranks of a list x; sorted has its values sorted. ok is false if all
 // values are equal.

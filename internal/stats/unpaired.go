@@ -68,10 +68,11 @@ func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance,
 	m := float64(len(sessions))
 	for i, s := range sessions {
 		centre, v := stat.PopMeanVariance(s, nil)
-		n, left := float64(len(s)), alike.effectiveCount(first+i, len(s))
+		left, factor := alike.effectiveCount(first+i, len(s))
+		n := float64(len(s))
 		mean, inverse, free = mean+centre/m, inverse+1/left, free+n-1
 		if nu += left - 1; n > 1 {
-			squares += n * v * (1 - 1/n) / (1 - 1/left) * alike.listFactor(first+i)
+			squares += n * v * (1 - 1/n) / (1 - 1/left) * factor
 		}
 	}
 	return mean, squares / free * inverse / (m * m), nu

@@ -13,6 +13,9 @@ const (
 	// of ranks better; fewer, longer blocks have better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
+	// fewestEffective and leastEffectiveShare are the least numbers of independent samples, and of them per sample, for an
+	// interval. From 20 samples on, an interval that is printed and wrong is then rarer than its level at any correlation.
+	fewestEffective, leastEffectiveShare = 7, 1. / 3
 	// grows is the ratio of long blocks' variance to short ones' from which samples correlate beyond a block.
 	grows = 1.5
 )
@@ -69,18 +72,15 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 
 // tooAlike reports whether the samples x of one process, in their order, are too correlated for an interval of its
 // long-run median; sorted has them sorted. n samples of an autoregression with correlation rho are worth
-// n (1-rho)/(1+rho) independent ones; fewer than 6, or than a quarter of n, are too few. rho is the correlation of the
-// ranks of neighbours (rankRatio), raised by (1+3 rho)/n for its bias (Kendall, Biometrika 41, 1954). The limits are
-// from simulation (TestWithinCoverage).
+// n (1-rho)/(1+rho) independent ones. rho is the correlation of the ranks of neighbours (rankRatio), corrected for its
+// bias. The limits are from simulation (TestWithinInTheDocs).
 func tooAlike(x, sorted []float64) bool {
-	n := float64(len(x))
 	ratio, ok := rankRatio(x, sorted)
-	if !ok || n < fewestSamples {
+	if !ok || len(x) < fewestSamples {
 		return false
 	}
-	rho := 1 - ratio/2
-	rho += (1 + 3*rho) / n
-	return n*(1-rho) < min(6, n/4)*(1+rho)
+	n, rho := float64(len(x)), correctBias(1-ratio/2, len(x))
+	return n*(1-rho) < min(fewestEffective, n*leastEffectiveShare)*(1+rho)
 }
 
 // z975 is the two-sided 95 % point of the normal distribution.

@@ -4,7 +4,7 @@
 // format this list gives what counts as one process (a run), and what as its samples:
 //
 //	gpuprof run.json        its own series: one list of samples a process
-//	Go benchmark lines      every line of one name is a run, as benchstat has it
+//	Go benchmark lines      every line of one name is a run, as in benchstat
 //	hyperfine JSON          every time is a process of its own: a run
 //	NVBench JSON            the file is one run, its sample files the samples
 //	Google Benchmark JSON   the file is one run, repetitions its samples

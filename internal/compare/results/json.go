@@ -19,7 +19,7 @@ type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
 	room   *outside.Room // memory budget of the file
-	// path is the file's, and read reads the files next to it that the document names.
+	// path is the path of the file. read reads the files next to it that the document names.
 	path string
 	read reader
 }

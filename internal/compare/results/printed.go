@@ -28,7 +28,7 @@ var printed = []output{
 	{[]string{"[", "{"}, lazyregexp.New(`^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
 }
 
-// isIn reports whether a line of the text is the output's. Over 40 MiB as a whole the patterns took 9 s.
+// isIn reports whether a line of the text matches the output's pattern. On 40 MiB as a whole, the patterns took 9 s.
 func (o *output) isIn(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		begins := func(s string) bool { return len(line) >= len(s) && string(line[:len(s)]) == s }
