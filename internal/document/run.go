@@ -34,8 +34,8 @@ func EncodeLine(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// EncodeRuns writes one run as it is, several as a sweep: a document with an answer of its own, and each run with its
-// answer in the member runs.
+// EncodeRuns writes one run as an object. Several runs become a sweep: a document with an answer of its own, and each
+// run with its answer in the member runs.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	all := make([]any, len(runs))
 	for i, r := range runs {

@@ -62,6 +62,10 @@ func newCUDA(t *testing.T, release string, args ...string) *testbed {
 	return b
 }
 
+// wholeSteps are more steps than a program has: gpuprof then never asks for the end of its recording, as it does on a
+// busy machine once it has seen five steps.
+const wholeSteps = 1 << 20
+
 // recording is the only trace of a result, read.
 func recording(t *testing.T, r *Result) *model.Trace {
 	t.Helper()
@@ -207,7 +211,7 @@ func TestCUDAEnds(t *testing.T) {
 			t.Run(how+" "+release, func(t *testing.T) {
 				t.Parallel()
 				b := newCUDA(t, release, "40", "20", how, "20")
-				b.options.RecorderConfig = "flush_ms=1\n"
+				b.options.RecorderConfig, b.options.Steps = "flush_ms=1\n", wholeSteps
 				r := b.run()
 				if r.ExitCode != want.exit || len(r.Traces) > want.files || len(r.Traces) == 0 && how != "kill" && how != "_exit" && how != "abort" {
 					t.Fatalf("exit code %d, want %d; %v, %+v, %v", r.ExitCode, want.exit, r.Traces, r.CUDA, r.Warnings)
@@ -281,7 +285,7 @@ func TestCUDAFaults(t *testing.T) {
 			if c.command != "" {
 				b.options.Args = append([]string{"sh", "-c", c.command + ` "$@"`, "sh"}, b.options.Args...)
 			}
-			b.options.RecorderConfig = c.config
+			b.options.RecorderConfig, b.options.Steps = c.config, wholeSteps
 			r := b.run()
 			if r.ExitCode != 0 || b.out != "done "+steps+"\n" || b.err != "" {
 				t.Fatalf("exit code %d, %q, %q", r.ExitCode, b.out, b.err)

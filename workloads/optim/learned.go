@@ -58,7 +58,7 @@ func (r *Reference) Gradients() (all [][]float64) {
 }
 
 // Term adds weight times part, a part of parameter k's gradient, to sum. Where parts cancel, their rounding errors
-// remain, so Follow measures errors relative to the size of the parts if it exceeds that of the sum.
+// remain, so Follow measures errors relative to the parts if these are larger than the sum.
 func (r *Reference) Term(k int, sum, part []float64, weight float64) {
 	for i, v := range part {
 		sum[i] += weight * v

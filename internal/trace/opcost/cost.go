@@ -33,7 +33,7 @@ const (
 	BadShapes Reason = "the shapes do not fit the operator"
 )
 
-// Hints are what a recording has about a call beside its arguments.
+// Hints are facts about a call that its arguments do not contain.
 type Hints struct {
 	Element int64  // bytes per element of tensor lists, whose type is not recorded; 0 unknown
 	Range   string // text of the innermost range around the call that IsProduct accepts

@@ -198,5 +198,5 @@ func (m *BlockRun) stageBlocks(useful, stages int) int {
 func (m *BlockRun) NoTimeFor(n int) string {
 	spent, need := m.Clock().Sub(m.Began), m.Each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
-		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.Budget)
+		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.Budget.Round(time.Millisecond))
 }

@@ -111,8 +111,8 @@ func mainMemory(text []byte) (bytes float64, ok bool) {
 	return bytes, ok && err == nil
 }
 
-// dropControlFlow removes operations of a TPU that contain others, such as loops and branches: their time is that of
-// the operations inside, which have the cost of one execution each.
+// dropControlFlow removes operations of a TPU that contain others, such as loops and branches. The operations inside
+// take their time, and each has the cost of one execution.
 func (c *converter) dropControlFlow() {
 	t := c.t
 	byDevice := map[uint16][]int{}
@@ -145,7 +145,7 @@ func (c *converter) dropControlFlow() {
 	t.GPU = kept
 }
 
-// positive returns a number, 0 for what is no amount: XLA writes -1 for an unknown cost.
+// positive returns a number, and 0 for a negative one: XLA writes -1 for an unknown cost.
 func positive(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 1) {
 		return 0
