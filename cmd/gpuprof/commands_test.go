@@ -131,10 +131,14 @@ func TestCommandsOfDocuments(t *testing.T) {
 	whole, named, ran, copied := map[string]bool{}, 0, 0, map[any]bool{}
 	shown := filepath.Join(t.TempDir(), "shown")
 	for _, args := range documents(t) {
-		var out strings.Builder
-		_ = gpuprofRan(t, &out, io.Discard, slices.Concat(args, []string{"--format", "json", "-o", shown + ".txt", "-o", shown + ".html", "--force"})...) // a verdict is no failure
+		outputs := []string{"-o", shown + ".json", "-o", shown + ".txt", "-o", shown + ".html", "--force"}
+		_ = gpuprofRan(t, io.Discard, io.Discard, slices.Concat(args, outputs)...) // a verdict is no failure
+		out, err := os.ReadFile(shown + ".json")
+		if err != nil {
+			t.Fatal(args, err)
+		}
 		var doc any
-		if err := json.Unmarshal([]byte(out.String()), &doc); err != nil {
+		if err := json.Unmarshal(out, &doc); err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
 		if command := answerCommand(doc); command != "" {

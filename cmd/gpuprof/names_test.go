@@ -33,7 +33,9 @@ func general() map[string][]string {
 		"starved": {"report"}, "h2d": {"internal/compare", "report"}, "d2h": {"internal/compare", "report"}, "item_reads": {"internal/compare"},
 		// The order of rows in reports, which a run does not store: waits come last.
 		"backpressure": {"report"},
-		"rate":         {"report", "internal/compare"},
+		// A member of every document.
+		"answer": {"report/schema"},
+		"rate":   {"report", "internal/compare"},
 	}
 }
 

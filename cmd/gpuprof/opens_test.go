@@ -40,7 +40,6 @@ var opened = map[string]string{
 	"internal/owner/owner.go":                            "makes a new file, and reads the system's",
 	"internal/owner/stat_linux.go":                       "the system's files",
 	"internal/record/cupti.go":                           "lists the system's libraries and opens none",
-	"internal/record/hook.go":                            "makes new files in a new folder",
 	"internal/record/idle.go":                            "the system's files",
 	"internal/record/inject_map_linux.go":                "maps the library that was just written",
 	"internal/record/signals_unix.go":                    "the terminal",
