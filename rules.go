@@ -123,7 +123,6 @@ func Rules() []Rule {
 		both(RuleDeterministicFill, "memory is filled before it is written"),
 		both(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
 		both(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
-
 		runs(RuleMeasured, "a sweep measured a faster setting"),
 		runs(RuleBaseline, "the baseline had another setting, environment or code"),
 		runs(RuleResetStats, "the counters of memory are reset after a wait"),
@@ -135,7 +134,6 @@ func Rules() []Rule {
 		runs(RuleSmallBatch, "the fixed cost of a step serves a small batch"),
 		runs(RuleThrottled, "the device lowered its clocks"),
 		runs(RuleNoise, "samples of the run differ too much"),
-
 		traces(RuleHiddenSync, "an operation waits for the device inside"),
 		traces(RuleDataShape, "the shape of a result depends on data"),
 		traces(RuleHostBound, "the program between launches takes longer than the kernels"),
@@ -173,7 +171,6 @@ func Rules() []Rule {
 		traces(RuleRecompilation, "the program compiles after its first step"),
 		traces(RuleOneKernel, "one kernel of the program takes most of the device's time"),
 		traces(RuleHostOperator, "one operator or range takes most of the host's time"),
-
 		memory(RuleOutOfMemory, "a request for device memory failed"),
 		{ID: RuleLeak, Runs: true, Memory: true, Cause: "the program holds what earlier steps recorded for their backward"},
 		memory(RuleGradientHeld, "gradients of the step before are held during the forward pass"),

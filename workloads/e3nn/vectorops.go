@@ -286,7 +286,7 @@ func (v *vectorRunner) runBound(n int, bind func(*op.Arena, device.Buffer) ([]*o
 		a.Err = op.Poison(v.dev, v.stream, out)
 	}
 	ops, err := bind(a, out)
-	if err = cmp.Or(a.Err, err); err != nil {
+	if err := cmp.Or(a.Err, err); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -108,7 +108,8 @@ func newSession(d device.Device, c workloads.Config) (*session, error) {
 	if err := s.checkMemory(c); err != nil {
 		return nil, err
 	}
-	return s, s.allocate()
+	err := s.allocate()
+	return s, err
 }
 
 // planSession returns a session that has no memory yet.

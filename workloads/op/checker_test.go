@@ -50,7 +50,7 @@ func TestCheckerKeepsItsError(t *testing.T) {
 		t.Errorf("error %g, %v", got, c.Err)
 	}
 	first := errors.New("first")
-	if !c.Stops(first) || !c.Stops(errors.New("second")) || !c.Stops(nil) || c.Err != first {
+	if !c.Stops(first) || !c.Stops(errors.New("second")) || !c.Stops(nil) || !errors.Is(c.Err, first) {
 		t.Errorf("keeps %v", c.Err)
 	}
 	if got := c.Wide(b, 0, 3); !slices.Equal(got, []float64{0, 0, 0}) {

@@ -180,10 +180,6 @@ func (r *gateRuns) columnTable(outDim int) []int32 {
 	return out
 }
 
-func (r *gateRuns) tableBytes() int64 {
-	return (max(int64(len(r.table)), 1) + max(int64(len(r.constants)), 1)) * floatBytes
-}
-
 // Bind binds the operation for the given number of rows.
 func (g Gate) Bind(dev device.Device, x, out device.Buffer, rows int) (*Bound, error) {
 	k := newBinder(dev, "gate", 0)

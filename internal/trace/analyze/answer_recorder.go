@@ -53,8 +53,11 @@ func rankOfMessage(w gpuprof.Warning) int {
 	return 0
 }
 
-// WholeGraphs is the code of the warning that graphs were recorded as one operation each, under the name WholeGraph.
-const WholeGraphs, WholeGraph = "graphs-as-a-whole", "CUDA graph"
+// WholeGraphs is the code of the warning that graphs were recorded as one operation each.
+const WholeGraphs = "graphs-as-a-whole"
+
+// WholeGraph is the name of such an operation.
+const WholeGraph = "CUDA graph"
 
 // wholeGraphs returns the warning of that code if such graphs take half of the kernels' time or more, else nil.
 func (a *Analysis) wholeGraphs() *gpuprof.Warning {

@@ -2,6 +2,7 @@ package opcost
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -334,23 +335,17 @@ func segmentedProduct(c *call) (flops, bytes float64) {
 	elements := 0.0
 	for i := range inputs {
 		elements += countElements(tensors[i])
-		if len(tensors[i]) == 2 && (rows[i] == 1 || rows[i] == -2) {
+		if len(tensors[i]) == 2 && slices.Contains([]int64{1, -2}, rows[i]) {
 			batch = max(batch, tensors[i][0])
 		}
 	}
+	batch = max(batch, 1)
 	for i := inputs; i < all; i++ {
-		n := float64(segments[i])
+		n := segments[i] * countRows(rows[i], index[i], index, batch)
 		if dims[i] == 1 {
-			n *= float64(extent)
+			n *= extent
 		}
-		switch at := index[i]; {
-		case rows[i] == 0:
-		case rows[i] == -1 && at >= 0 && at < int64(len(index)):
-			n *= float64(index[at])
-		default:
-			n *= float64(max(batch, 1))
-		}
-		elements += n
+		elements += float64(n)
 	}
 	for i, n := range factors {
 		if n < 0 || n > int64(len(operands)) {
@@ -358,13 +353,22 @@ func segmentedProduct(c *call) (flops, bytes float64) {
 			return 0, 0
 		}
 		width := int64(1)
-		for _, o := range operands[:n] {
-			if o >= 0 && o < all && dims[o] == 1 {
-				width = extent
-			}
+		if slices.ContainsFunc(operands[:n], func(o int64) bool { return o >= 0 && o < all && dims[o] == 1 }) {
+			width = extent
 		}
 		operands = operands[n:]
-		flops += float64(n) * float64(paths[i]) * float64(width) * float64(max(batch, 1))
+		flops += float64(n) * float64(paths[i]) * float64(width) * float64(batch)
 	}
 	return flops, elements * float64(sizes[c.scalar])
+}
+
+// countRows returns the rows of an output of segmentedProduct: by its kind of rows, and for -1 by the list at an index.
+func countRows(kind, at int64, index []int64, batch int64) int64 {
+	switch {
+	case kind == 0:
+		return 1
+	case kind == -1 && at >= 0 && at < int64(len(index)):
+		return index[at]
+	}
+	return batch
 }

@@ -25,7 +25,7 @@ func text(field int, parts ...[]byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(all))), all...)
 }
 
-func real(field int, v float64) []byte {
+func double(field int, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(binary.AppendUvarint(nil, uint64(field)<<3|1), math.Float64bits(v))
 }
 
@@ -75,7 +75,7 @@ func space() []byte {
 	}
 	device = append(device, number(1, 2), text(2, []byte("/device:TPU:0")),
 		text(6, number(1, at("device_type_string")), text(5, []byte("TPU v9"))),
-		text(6, number(1, at("peak_teraflops_per_second")), real(2, 200)), text(6, number(1, at("peak_hbm_bw_gigabytes_per_second")), real(2, 1000)))
+		text(6, number(1, at("peak_teraflops_per_second")), double(2, 200)), text(6, number(1, at("peak_hbm_bw_gigabytes_per_second")), double(2, 1000)))
 	var events [][]byte
 	for i, in := range program() {
 		id := uint64(i + 1)

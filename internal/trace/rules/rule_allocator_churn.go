@@ -64,38 +64,20 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	if !noSteps && len(steps) < 2 || noSteps && mallocs+pooled < leastLoopAllocations {
 		return nil
 	}
+	claimOf := c.claimHost
 	each := mallocs > 0 && 2*mallocs >= c.countSteadyLaunches()
 	if each {
 		c.addTransfers(byProcess)
-	}
-	claimOf := c.claimHost
-	if each { // late launches delay operations too
-		claimOf = c.claimLate
+		claimOf = c.claimLate // late launches delay operations too
 	}
 	cl := claimOf(func(d *ruleDevice) model.Spans {
-		var v []model.Span
-		for p, spans := range byProcess {
-			if len(d.procs) == 0 || d.procs[p] {
-				v = append(v, spans...)
-			}
-		}
-		return c.starvedByBlocking(d, model.UnionOf(v), nil, func(*stall) bool { return false })
+		return c.starvedByBlocking(d, d.spansOfProcesses(byProcess), nil, func(*stall) bool { return false })
 	})
-	what := "the allocator calls the driver"
-	if noSteps {
-		what = "the program allocates device memory"
+	where := "after the first launch"
+	if !noSteps {
+		where = fmt.Sprintf("in %d steps", len(steps))
 	}
-	switch {
-	case each:
-		what = "memory is allocated for every second launch or more, and copied to and from"
-	case pooled > mallocs:
-		what = "the memory pool asks the driver for memory"
-	}
-	where := fmt.Sprintf("in %d steps", len(steps))
-	if noSteps {
-		where = "after the first launch"
-	}
-	f := c.newFinding(cl, fmt.Sprintf("%s %s (%s, %s, %s)", what, where,
+	f := c.newFinding(cl, fmt.Sprintf("%s %s (%s, %s, %s)", describeChurn(each, pooled > mallocs, noSteps), where,
 		analyze.Plural(mallocs+pooled, "allocation", "allocations"), analyze.Plural(frees, "release", "releases"), c.formatPerStep(model.UnionOf(when))))
 	f.First = each
 	f.Suspect = pooled > mallocs // the call may be slow only because its thread was preempted
@@ -114,6 +96,19 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	return []analyze.Found{f}
 }
 
+// describeChurn returns who takes memory: a program for each launch, the driver's pool, or the allocator.
+func describeChurn(each, pooled, noSteps bool) string {
+	switch {
+	case each:
+		return "memory is allocated for every second launch or more, and copied to and from"
+	case pooled:
+		return "the memory pool asks the driver for memory"
+	case noSteps:
+		return "the program allocates device memory"
+	}
+	return "the allocator calls the driver"
+}
+
 // firstKernelLaunch returns the start of the first call that launches a kernel; the largest time without one.
 func (c *ruleContext) firstKernelLaunch() int64 {
 	first := int64(math.MaxInt64)
@@ -123,6 +118,17 @@ func (c *ruleContext) firstKernelLaunch() int64 {
 		}
 	}
 	return first
+}
+
+// spansOfProcesses returns the union of the spans of the processes that use the device.
+func (d *ruleDevice) spansOfProcesses(byProcess map[int32][]model.Span) model.Spans {
+	var v []model.Span
+	for p, spans := range byProcess {
+		if len(d.procs) == 0 || d.procs[p] {
+			v = append(v, spans...)
+		}
+	}
+	return model.UnionOf(v)
 }
 
 // countSteadyLaunches counts the launches of kernels in the steps that count.

@@ -57,14 +57,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 		what = "the device waits for operations to begin after their launch, because the host does not launch ahead of it"
 	}
 	if len(sites) > 0 {
-		word := "longest"
-		switch {
-		case 2*sites[0].NS >= starved.Total():
-			word = "most of it"
-		case 2*at.totalNS() < starved.Total():
-			word = "longest, in the " + gpuprof.FormatNS(at.totalNS()) + " that were looked at,"
-		}
-		what += ", " + word + " while it is " + place
+		what += ", " + describePart(sites[0].NS, at.totalNS(), starved.Total()) + " while it is " + place
 		if seen := c.findHostPlace(); seen != "" && strings.HasPrefix(place, "in code ") {
 			what += ", in samples of later steps at " + seen
 		}
@@ -87,6 +80,17 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
+}
+
+// describePart returns how much of all waits a place has, ns; seen is the part of all for which places are known.
+func describePart(ns, seen, all int64) string {
+	switch {
+	case 2*ns >= all:
+		return "most of it"
+	case 2*seen < all:
+		return "longest, in the " + gpuprof.FormatNS(seen) + " that were looked at,"
+	}
+	return "longest"
 }
 
 // onePause is the least share of all waits that the longest one must take to count as a pause that happened once.

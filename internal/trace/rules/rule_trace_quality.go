@@ -146,18 +146,10 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 		why = append(why, fmt.Sprintf("%.1f %% of the device's time is idle before work whose launch is not in the trace", percent(q.unknown, q.span)))
 	}
 	if q.graphLaunches > 0 || q.graphKernels > 0 {
-		text := analyze.Plural(q.graphLaunches, "graph launch", "graph launches")
-		if q.graphKernels > 0 {
-			text += fmt.Sprintf(" started %s without a launch or an operator of their own", analyze.Plural(q.graphKernels, "operation", "operations"))
-		} else {
-			text += " started work that the trace does not link to them"
-		}
-		why = append(why, text)
+		why = append(why, describeGraphs(q.graphLaunches, q.graphKernels))
 	}
-	if q.sampled {
-		why = append(why, fmt.Sprintf("it is a sample: %d operators are there of the %d that their ids count", q.recorded, q.numbered))
-	} else if q.lost {
-		why = append(why, fmt.Sprintf("up to %d records were lost beside %d that are there", c.t.Lost, c.t.Events))
+	if text := c.describeLoss(); text != "" {
+		why = append(why, text)
 	}
 	if q.dropped*droppedLimit > q.launches && len(c.devices) > 0 {
 		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
@@ -212,6 +204,25 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 	}
 	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
 	return []analyze.Found{f}
+}
+
+// describeLoss states that events were lost, or taken out on purpose; "" if all are there.
+func (c *ruleContext) describeLoss() string {
+	switch q := &c.quality; {
+	case q.sampled:
+		return fmt.Sprintf("it is a sample: %d operators are there of the %d that their ids count", q.recorded, q.numbered)
+	case q.lost:
+		return fmt.Sprintf("up to %d records were lost beside %d that are there", c.t.Lost, c.t.Events)
+	}
+	return ""
+}
+
+func describeGraphs(launches, operations int) string {
+	text := analyze.Plural(launches, "graph launch", "graph launches")
+	if operations == 0 {
+		return text + " started work that the trace does not link to them"
+	}
+	return text + fmt.Sprintf(" started %s without a launch or an operator of their own", analyze.Plural(operations, "operation", "operations"))
 }
 
 func (c *ruleContext) sumFailedRecords() (sum model.GateCount, texts []string) {

@@ -24,6 +24,7 @@ type Screen struct {
 	Tokens       int    // limit of a brief document; 0 for the default
 }
 
+// Writer writes a document for a screen in one format.
 type Writer[D any] func(w io.Writer, doc D, o Screen) error
 
 // Kind is a kind of document with its formats.

@@ -192,28 +192,7 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps").WithFix("use --mode steady, hot or host")
 	}
 	c.completeTimes(warmup, s.aim.Device.Name)
-	if len(c.Output) == 0 && !c.BlocksOnStdin {
-		c.Output = []string{cli.RunFile, "report.html"}
-		s.keeps = !c.NoClobber
-	}
-	files := c.Output
-	if !c.BlocksOnStdin {
-		if s.sink, files, err = a.RankOutput(c.Output); err != nil {
-			return nil, err
-		}
-	}
-	if s.outs, err = a.Documents.Run.Outputs(files, c.Force); err != nil {
-		return nil, err
-	}
-	if s.sink != nil && len(s.aim.Knobs) > 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.Bucket).WithFix("give every knob one value")
-	}
-	if c.NoClobber {
-		err = cli.Unclobbered(s.outs)
-	} else if s.keeps {
-		err = cli.PreviousFree(c.Force)
-	}
-	if err != nil {
+	if err := s.prepareOutputs(); err != nil {
 		return nil, err
 	}
 	if err := s.aim.Refuse(a); err != nil {
@@ -236,6 +215,33 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 		s.plans[0].Rate = s.olds[0].Rate()
 	}
 	return s, nil
+}
+
+// prepareOutputs settles which files the run writes, and refuses those that it must not replace.
+func (s *session) prepareOutputs() (err error) {
+	if len(s.Output) == 0 && !s.BlocksOnStdin {
+		s.Output = []string{cli.RunFile, "report.html"}
+		s.keeps = !s.NoClobber
+	}
+	files := s.Output
+	if !s.BlocksOnStdin {
+		if s.sink, files, err = s.app.RankOutput(s.Output); err != nil {
+			return err
+		}
+	}
+	if s.outs, err = s.app.Documents.Run.Outputs(files, s.Force); err != nil {
+		return err
+	}
+	if s.sink != nil && len(s.aim.Knobs) > 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.Bucket).WithFix("give every knob one value")
+	}
+	switch {
+	case s.NoClobber:
+		return cli.Unclobbered(s.outs)
+	case s.keeps:
+		return cli.PreviousFree(s.Force)
+	}
+	return nil
 }
 
 func (c *Cmd) checkNumbers(w measure.Warmup) error {

@@ -13,11 +13,11 @@ import (
 // recordedCost is the cost of one execution of an instruction, by XLA's cost analysis (xplane_schema.cc). For devices
 // that XLA's profiler reads itself (TPU) it is in the statistics that all executions of an instruction share.
 type recordedCost struct {
-	category, shape, source string
-	flops, modelFLOPs       float64 // flops halves those of 8-bit products on some devices
-	bytes                   float64
-	memories                []byte // bytes by memory, a MemoryAccessBreakdown
-	hasFLOPs, hasBytes      bool
+	category, shape    string
+	flops, modelFLOPs  float64 // flops halves those of 8-bit products on some devices
+	bytes              float64
+	memories           []byte // bytes by memory, a MemoryAccessBreakdown
+	hasFLOPs, hasBytes bool
 }
 
 func (r *recordedCost) setStat(s stat) {
