@@ -85,7 +85,7 @@ func documents(t *testing.T) (out [][]string) {
 	dir := t.TempDir()
 	for name, doc := range map[string]any{"fleet": made.Fleet(), "straggling": made.Straggling(), "devices": made.Devices(), "claims": made.Claimed(), "tune": made.Tuned(), "history": made.History(),
 		"diagnosis": made.Diagnosis(), "gate": made.GateUnsure(), "regressed": made.GateRegressed(), "check": &gpuprof.CheckReport{Head: document.NewHead(document.Check, gpuprof.Tool{}), Workload: "e3nn", Cases: made.Cases()},
-		"health": &health.Report{Head: document.NewHead(document.Health, gpuprof.Tool{}), Verdict: health.NotChecked, Reason: "gpu0: nobody asked", Devices: []health.Card{{Device: "gpu0"}}}} {
+		"health": &health.Report{Head: document.NewHead(document.Health, gpuprof.Tool{}), Verdict: health.NotChecked, Reason: "gpu0: no fault source was read", Devices: []health.Card{{Device: "gpu0"}}}} {
 		var text strings.Builder
 		if err := document.Encode(&text, doc); err != nil {
 			t.Fatal(name, err)

@@ -107,7 +107,7 @@ func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	return [2]float64{min(ci[0], work/steps[1]), max(ci[1], work/steps[0])}
 }
 
-// Vary lists the keys that differ between runs: knobs, then preset, device, mode and seed; none for repeats.
+// Vary lists the keys that differ between runs: knobs, then workload, preset, device, mode and seed.
 func Vary(runs []*gpuprof.Run) []string {
 	names := map[string]bool{}
 	for _, r := range runs {
@@ -127,7 +127,7 @@ func Vary(runs []*gpuprof.Run) []string {
 	return out
 }
 
-// Setting returns the value of a knob, or else of another key of Vary.
+// Setting returns the value of a knob or of another key of Vary.
 func Setting(r *gpuprof.Run, name string) string {
 	if v, ok := r.Knobs[name]; ok {
 		return v
@@ -161,10 +161,8 @@ func SettingOf(r *gpuprof.Run, runs []*gpuprof.Run) string {
 	if s := strings.TrimSpace(SettingText(r, Vary(runs))); s != "" {
 		return s
 	}
-	for i, other := range runs {
-		if other == r {
-			return fmt.Sprintf("run %d", i+1)
-		}
+	if i := slices.Index(runs, r); i >= 0 {
+		return fmt.Sprintf("run %d", i+1)
 	}
 	return "run"
 }

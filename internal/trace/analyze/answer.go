@@ -17,7 +17,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
-	if out.Action == nil && strings.HasPrefix(a.recorderText(), "Nsight Systems reported") {
+	if out.Action == nil && strings.HasPrefix(a.recorderText(), NsightReported) {
 		out.Action = &gpuprof.Action{Text: "Record the process that works on the device, with a version of Nsight Systems that supports its driver:", Command: "nsys profile --trace=cuda,nvtx YOUR COMMAND"}
 	}
 	return out
@@ -31,7 +31,7 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	if text, action := a.fault(decode != nil); text != "" {
 		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
 	}
-	f := a.mainFinding()
+	f, graphs := a.mainFinding(), a.wholeGraphs()
 	switch {
 	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
 		r := a.straggler()
@@ -42,9 +42,8 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "slow: " + a.shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: a.causeText(f), Action: actionOf(f)}
 	case decode != nil:
 		return gpuprof.Answer{Verdict: "bound by memory", Tone: gpuprof.ToneGood, Sentence: upperFirst(decode.Title) + ".", Action: actionOf(decode)}
-	case a.wholeGraphs() != nil:
-		w := a.wholeGraphs()
-		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Action: &gpuprof.Action{Text: gpuprof.AsSentence(w.Fix)},
+	case graphs != nil:
+		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Action: &gpuprof.Action{Text: gpuprof.AsSentence(graphs.Fix)},
 			Sentence: fmt.Sprintf("%s busy %s of %s, most of it with CUDA graphs that were recorded as one operation each: the kernels in them are unknown.",
 				a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep())}
 	case len(a.Devices) == 0 || a.Bound.By == "":

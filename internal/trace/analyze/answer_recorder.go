@@ -7,6 +7,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// NsightReported begins the warnings with messages of Nsight Systems.
+const NsightReported = "Nsight Systems reported"
+
 // recorderText returns the recorder's own message about what keeps it from recording a device, where no device was
 // recorded; "" without one.
 func (a *Analysis) recorderText() string {

@@ -10,8 +10,6 @@ import (
 // backends matches the library in an operator's name: cuDNN, MIOpen, and the implementations of attention.
 var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
-const attention = "aten::scaled_dot_product_attention"
-
 // boundKey identifies an operator on both sides; within has the shapes of the attention around it.
 type boundKey struct{ name, shapes, within string }
 
@@ -75,30 +73,31 @@ func joinAttention(by map[boundKey]*boundSides) {
 		if len(sides[0]) == 0 || len(sides[1]) == 0 {
 			continue
 		}
-		whole := &boundSides{BoundChange: BoundChange{Name: attention, Shapes: shapes}}
+		whole := &boundSides{BoundChange: BoundChange{Name: AttentionName, Shapes: shapes}}
 		for side, keys := range sides {
 			slices.SortFunc(keys, func(a, b boundKey) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.shapes, b.shapes)) })
 			for _, k := range keys {
-				c := by[k]
-				ns, share, kernel := c.OldNS, c.OldShare, c.OldKernel
-				if side == 1 {
-					ns, share, kernel = c.NewNS, c.NewShare, c.NewKernel
-				}
-				whole.add(side, ns, share*float64(ns), kernel)
+				ns, share, kernel := by[k].fieldsOf(side)
+				whole.add(side, *ns, *share*float64(*ns), *kernel)
 				delete(by, k)
 			}
 		}
-		by[boundKey{attention, shapes, shapes}] = whole
+		by[boundKey{AttentionName, shapes, shapes}] = whole
 	}
+}
+
+// fieldsOf returns the time, the share and the kernel of a side: 0 before the change, 1 after it.
+func (c *boundSides) fieldsOf(side int) (ns *int64, share *float64, kernel *string) {
+	if side == 0 {
+		return &c.OldNS, &c.OldShare, &c.OldKernel
+	}
+	return &c.NewNS, &c.NewShare, &c.NewKernel
 }
 
 // add adds the time and the bound of an operator to a side. Calls with other strides or values are separate operators.
 // The share is 0 if any of them has no bound.
 func (c *boundSides) add(side int, ns int64, boundNS float64, kernel string) {
-	sum, share, most := &c.OldNS, &c.OldShare, &c.OldKernel
-	if side == 1 {
-		sum, share, most = &c.NewNS, &c.NewShare, &c.NewKernel
-	}
+	sum, share, most := c.fieldsOf(side)
 	bound := *share*float64(*sum) + boundNS
 	known := boundNS > 0 && (*sum == 0 || *share > 0)
 	if *sum += ns; ns > c.longest[side] {

@@ -78,8 +78,8 @@ func (x *Index) hasSingleQueries() (has bool) {
 	return has
 }
 
-// scaledAttention is the operator whose operands show the phase of generation.
-const scaledAttention = "aten::scaled_dot_product_attention"
+// AttentionName is the operator that calls each implementation of attention in PyTorch.
+const AttentionName = "aten::scaled_dot_product_attention"
 
 // classifyGeneration finds the phases of a program that generates without an engine (transformers, or its own loop).
 // Steps with one attention query per sequence decode. Other programs have such steps too, so the keys must grow by a
@@ -133,7 +133,7 @@ func (x *Index) countAttention() []generation {
 // eachAttention calls f for each attention call with recorded shapes of queries and keys (batch, heads, tokens, head
 // size).
 func (x *Index) eachAttention(f func(h *model.Host, q, keys []int64)) {
-	id := slices.Index(x.T.Names, scaledAttention)
+	id := slices.Index(x.T.Names, AttentionName)
 	if id < 0 {
 		return
 	}

@@ -24,14 +24,11 @@ func (c *counter) productRange(h int32) string {
 	return ""
 }
 
-// attentionName is the operator that calls each implementation of attention in PyTorch.
-const attentionName = "aten::scaled_dot_product_attention"
-
 // attentionAround returns the arguments of the outermost attention at or around an operator, 0 without one.
 func (c *counter) attentionAround(h int32) uint32 {
 	args := uint32(0)
 	for ; c.attention && h >= 0; h = c.x.Parent(h) {
-		if e := &c.x.T.Host[h]; e.Stack > 0 && c.x.T.Name(e.Name) == attentionName {
+		if e := &c.x.T.Host[h]; e.Stack > 0 && c.x.T.Name(e.Name) == analyze.AttentionName {
 			args = e.Stack
 		}
 	}

@@ -51,7 +51,7 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	}
 	for _, name := range x.T.Names {
 		c.known = append(c.known, opcost.Known(name))
-		c.attention = c.attention || name == attentionName
+		c.attention = c.attention || name == analyze.AttentionName
 	}
 	for _, o := range x.Devices {
 		c.addDevice(o, o == d)
@@ -81,7 +81,7 @@ type counter struct {
 	x             *analyze.Index
 	precisionOf   func(model.NameID) string
 	known         []bool // by name: has a cost model
-	attention     bool   // the recording has attentionName
+	attention     bool   // the recording has analyze.AttentionName
 	ids           map[analyze.RooflineKey]int32
 	keys          []analyze.RooflineKey // by id
 	sums          []sums                // by id

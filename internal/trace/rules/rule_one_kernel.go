@@ -28,7 +28,8 @@ var libraryKernel = lazyregexp.New(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thr
 
 // kernelSum adds up the launches of one function: the instances of a template are one.
 type kernelSum struct {
-	name        string // short
+	name        string         // short
+	instances   []model.NameID // full names
 	ns          int64
 	launches    int
 	fewest      int64      // blocks of the smallest launch
@@ -73,7 +74,7 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 // sumKernels returns the kernels of a device in the steady steps, the longest first, the time of all operations, and
 // the time of migrations of unified memory, ns.
 func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
-	at, short := map[string]int{}, map[model.NameID]string{}
+	at, byName := map[model.NameID]int{}, map[string]int{} // indexes in out, by full and by short name
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
 		if !d.mine[i] {
@@ -86,15 +87,15 @@ func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved in
 		if op.Kind != model.Kernel || op.Graph {
 			continue
 		}
-		name, seen := short[op.Name]
+		k, seen := at[op.Name]
 		if !seen {
-			name = analyze.ShortName(c.t.Name(op.Name))
-			short[op.Name] = name
-		}
-		k, seen := at[name]
-		if !seen {
-			k = len(out)
-			at[name], out = k, append(out, kernelSum{name: name, fewest: op.Blocks, most: op.Blocks, sameThreads: true, like: op})
+			name := analyze.ShortName(c.t.Name(op.Name))
+			if k, seen = byName[name]; !seen {
+				k = len(out)
+				byName[name], out = k, append(out, kernelSum{name: name, fewest: op.Blocks, most: op.Blocks, sameThreads: true, like: op})
+			}
+			at[op.Name] = k
+			out[k].instances = append(out[k].instances, op.Name)
 		}
 		out[k].ns += op.Dur()
 		out[k].launches++
@@ -142,11 +143,7 @@ func (c *ruleContext) describeKernel(d *ruleDevice, top []kernelSum, ns, work in
 		f.Evidence["registers_per_thread"], f.Evidence["shared_bytes_per_block"], f.Evidence["local_bytes_per_thread"] = r.Registers, r.SharedBytes, r.LocalBytes
 	}
 	s := c.newSites("kernel")
-	instance := make([]bool, len(c.t.Names))
-	for id, full := range c.t.Names {
-		instance[id] = analyze.ShortName(full) == name
-	}
-	c.eachSteadyOp(func(g int32) bool { return instance[c.t.GPU[g].Name] }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
+	c.eachSteadyOp(func(g int32) bool { return slices.Contains(k.instances, c.t.GPU[g].Name) }, func(_ *ruleDevice, g int32, op *model.GPU) { s.addGPU(g, op.Dur()) })
 	f.Sites = s.topSites()
 	f.PyTorch, f.AnyProgram = "profile one launch of the kernel, and change what limits it", true
 	f.Command = kernelCommand(name, k.launches, d.props.AMD())

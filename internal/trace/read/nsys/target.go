@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -171,10 +172,10 @@ func (r *reader) readDiagnostics(ctx context.Context, table string, c columns) e
 		if n := []rune(s); len(n) > 400 {
 			s = string(n[:399]) + "…"
 		}
-		r.t.Warn(code, "Nsight Systems reported: "+s, "")
+		r.t.Warn(code, analyze.NsightReported+": "+s, "")
 	})
 	if more > 0 {
-		r.t.Warn("nsys", fmt.Sprintf("Nsight Systems reported %d further warnings", more), "see its Diagnostics Summary")
+		r.t.Warn("nsys", fmt.Sprintf(analyze.NsightReported+" %d further warnings", more), "see its Diagnostics Summary")
 	}
 	return err
 }
