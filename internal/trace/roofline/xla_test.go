@@ -1,33 +1,22 @@
 package roofline_test
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"math"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// number, text and real encode a field of a message of protocol buffers.
-func number(field int, v uint64) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(nil, uint64(field)<<3), v)
-}
-
-func text(field int, parts ...[]byte) []byte {
-	var all []byte
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	b := binary.AppendUvarint(nil, uint64(field)<<3|2)
-	return append(binary.AppendUvarint(b, uint64(len(all))), all...)
-}
-
-func double(field int, v float64) []byte {
-	return binary.LittleEndian.AppendUint64(binary.AppendUvarint(nil, uint64(field)<<3|1), math.Float64bits(v))
-}
+// Fields of messages of protocol buffers.
+var (
+	number = tracetest.ProtoNumber
+	text   = tracetest.ProtoText
+	double = tracetest.ProtoDouble
+)
 
 // instruction is an operation of a TPU with the statistics that XLA's profiler writes for it.
 type instruction struct {

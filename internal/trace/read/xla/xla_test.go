@@ -1,7 +1,6 @@
 package xla_test
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,24 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/testkit/tracetest"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// number and text encode a field of a message of protocol buffers.
-func number(field int, v uint64) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(nil, uint64(field)<<3), v)
-}
-
-func text(field int, parts ...[]byte) []byte {
-	var all []byte
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	b := binary.AppendUvarint(nil, uint64(field)<<3|2)
-	return append(binary.AppendUvarint(b, uint64(len(all))), all...)
-}
+// Fields of messages of protocol buffers.
+var (
+	number = tracetest.ProtoNumber
+	text   = tracetest.ProtoText
+)
 
 func entry(field int, key uint64, name string) []byte {
 	return text(field, number(1, key), text(2, number(1, key), text(2, []byte(name))))
