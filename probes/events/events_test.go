@@ -231,11 +231,10 @@ func TestTracerOffers(t *testing.T) {
 		t.Fatalf("touched %t, %v", tr.Touched(), err)
 	}
 	_, gru := tr.BindGRU(device.GRUSpec{}, nil, nil, nil, nil, nil)
-	_, _, space := tr.GRUSpace(device.GRUSpec{})
 	_, compiler := tr.Compiler()
 	_, compile := tr.Compile(device.CUDASource{})
 	for name, err := range map[string]error{
-		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru, "space": space,
+		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru,
 		"compiler": compiler, "compile": compile,
 	} {
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), d.Info().Name) {

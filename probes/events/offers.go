@@ -14,7 +14,6 @@ var (
 	_ device.CacheFlusher = (*Tracer)(nil)
 	_ device.Spinner      = (*Tracer)(nil)
 	_ device.GRUMaker     = (*Tracer)(nil)
-	_ device.GRUTrainer   = (*Tracer)(nil)
 
 	_ device.KernelCompiler = (*Tracer)(nil)
 )
@@ -94,15 +93,6 @@ func (t *Tracer) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 		return nil, err
 	}
 	return t.traceOp(op), nil
-}
-
-// GRUSpace implements device.GRUTrainer.
-func (t *Tracer) GRUSpace(spec device.GRUSpec) (weights, kept int64, err error) {
-	d, ok := t.Device.(device.GRUTrainer)
-	if !ok {
-		return 0, 0, t.missingError("sizing a GRU to train", "library that trains one")
-	}
-	return d.GRUSpace(spec)
 }
 
 // Compiler implements device.KernelCompiler.

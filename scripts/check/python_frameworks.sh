@@ -53,7 +53,7 @@ assert "item" in str(a) and "gpuprof-doc" in a._repr_html_()
   for command in gpuprof gpuprof-cli; do
     env -i "$scratch/bare/bin/$command" version | grep -q '^gpuprof ' || fail "$command does not start"
   done
-  PATH=$scratch/bare/bin:$PATH gpuprof doctor | grep -A2 '^command' | grep -q 'which starts this program' || fail 'doctor does not know the command of the wheel'
+  PATH=$scratch/bare/bin:$PATH gpuprof doctor -v | grep -A2 '^command' | grep -q 'which starts this program' || fail 'doctor does not know the command of the wheel'
   # Another project's package takes the command and the module; the name that is always ours stays.
   mkdir -p "$scratch/foreign/gpuprof"
   printf 'def main(): print("another gpuprof")\n' >"$scratch/foreign/gpuprof/__init__.py"

@@ -284,14 +284,6 @@ type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
-// GRUTrainer is a device whose vendor library trains a GRU in fp32 or tf32, by kernels whose Lib is gru_weights,
-// gru_forward, gru_backward or gru_gradients followed by the precision. GRUSpace returns the number of bytes of the
-// weights in the library's layout, and of the values that a forward pass keeps for the backward pass. Without the
-// library it returns an ErrDevice.
-type GRUTrainer interface {
-	GRUSpace(GRUSpec) (weights, kept int64, err error)
-}
-
 // CUDASource is CUDA C++ source of a kernel, generated at run time. Headers maps the names in its include directives
 // to text; the device adds the headers of gpuprof's dialect (device.cuh).
 type CUDASource struct {

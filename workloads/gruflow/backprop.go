@@ -17,14 +17,12 @@ type Backward struct {
 	u           *unroll
 	x, dx, dout device.Buffer
 	groups      []group
-	lib         *trainer    // nil unless impl=cudnn
 	adam        *optim.Adam // nil without an optimizer step
 	step        *op.Bound
 }
 
-// NewBackward allocates and binds a GRU and its backward pass on dev; Close releases them. It ignores c.Precision. If
-// c.Impl is cudnn, cuDNN computes everything; otherwise our own kernels do, with cuBLAS's products where the device has
-// them.
+// NewBackward allocates and binds a GRU and its backward pass on dev; Close releases them. It ignores
+// c.Precision and c.Impl: our own kernels compute everything, with cuBLAS's products where the device has them.
 func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
@@ -35,11 +33,7 @@ func NewBackward(dev device.Device, c ForwardConfig) (*Backward, error) {
 	f.program = newProgram(dev, stream)
 	f.u = newUnroll(&gru{program: f.program, s: s, cores: dev.Info().Cores, vendor: dev.Info().Facts["cublas"] != ""}, 1)
 	rows := int64(s.T) * int64(s.B)
-	if c.Impl == implCuDNN {
-		f.lib, f.mem.Err = newTrainer(&f.mem, f.u)
-	} else {
-		f.u.open(&f.mem, f.u.outerShapes()...)
-	}
+	f.u.open(&f.mem, f.u.outerShapes()...)
 	allocateAll(&f.mem, append(f.u.gradients(),
 		request{"the input", rows * int64(s.I), &f.x}, request{"the input's cotangent", rows * int64(s.I), &f.dx}, request{"the output's cotangent", rows * int64(s.H), &f.dout}))
 	if err = f.mem.Err; err == nil {
@@ -79,10 +73,6 @@ func (f *Backward) sendLayers(layers []Layer) error {
 // backward.
 func (f *Backward) bindBackward() {
 	u, s := f.u, f.u.net.s
-	if f.lib != nil {
-		f.groups = f.lib.stepGroups(f.x, f.dout, f.dx)
-		return
-	}
 	x := source{arg: op.From(f.x, 0)}
 	for l := range s.L {
 		f.groups = append(f.groups, u.weightGroup(l))
@@ -111,9 +101,6 @@ func (f *Backward) bindBackward() {
 // the cotangents dhn [L,B,H] of the last states.
 func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	row := f.u.net.s.B * f.u.net.s.H
-	if f.lib != nil {
-		return errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout), op.Send(f.mem.Dev, f.stream, f.lib.h0, h0), op.Send(f.mem.Dev, f.stream, f.lib.dhn, dhn))
-	}
 	err := errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout))
 	for l := range f.u.layers {
 		b := &f.u.layers[l]
@@ -154,8 +141,8 @@ func (u *unroll) readLayer(c *op.Checker, l int, b layerBuffers) Layer {
 	return Layer{c.Read(b.wi, 0, s.gates()*s.inputWidth(l)), c.Read(b.wh, 0, s.gates()*s.H), c.Read(b.bi, 0, s.gates()), c.Read(b.bh, 0, s.gates())}
 }
 
-// Run computes all time steps forward and backward, and waits. With our own kernels it overwrites dhn with the
-// cotangents of h0, from which the next Run starts; cuDNN starts from dhn again.
+// Run computes all time steps forward and backward, and waits. It overwrites dhn with the cotangents of h0, from
+// which the next Run starts.
 func (f *Backward) Run() error {
 	for i := range f.groups {
 		if err := f.run(&f.groups[i]); err != nil {
@@ -181,15 +168,10 @@ type Gradients struct {
 func (f *Backward) Gradients() (g Gradients, err error) {
 	c, s := op.Checker{Mem: &f.mem, Stream: f.stream}, f.u.net.s
 	for l, b := range f.u.layers {
-		if f.lib == nil {
-			dh := c.Read(b.dh, 0, s.B*s.H)
-			addTo(dh, c.Read(b.chain, 0, s.B*s.H))
-			g.DH0 = append(g.DH0, dh...)
-		}
+		dh := c.Read(b.dh, 0, s.B*s.H)
+		addTo(dh, c.Read(b.chain, 0, s.B*s.H))
+		g.DH0 = append(g.DH0, dh...)
 		g.Layers = append(g.Layers, f.u.readLayer(&c, l, b.g))
-	}
-	if f.lib != nil {
-		g.DH0 = c.Read(f.lib.dh0, 0, s.L*s.B*s.H)
 	}
 	g.DX = c.Read(f.dx, 0, s.T*s.B*s.I)
 	return g, c.Err

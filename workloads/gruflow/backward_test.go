@@ -133,7 +133,7 @@ func checkBackward(t *testing.T, d device.Device, shapes ...shape) {
 			}
 		}
 		before := d.Memory().InUse
-		got, err := backwardOn(d, s, l.layers, l.in, implFused)
+		got, err := backwardOn(d, s, l.layers, l.in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func checkBackward(t *testing.T, d device.Device, shapes ...shape) {
 		if r := e.Relative(); !(r <= 1e-6) { // PyTorch's float32 is off by 3e-7
 			t.Errorf("%+v: the gradients are off by %.3g", s, r)
 		}
-		again, err := backwardOn(d, s, l.layers, l.in, implFused)
+		again, err := backwardOn(d, s, l.layers, l.in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestBackwardThreads(t *testing.T) {
 	l := newLesson(shape{T: 4, B: 130, I: 5, H: 70, L: 2}, 9)
 	var first []float64
 	for _, threads := range []int{1, 2, 5} {
-		g, err := backwardOn(openHost(t, host.Options{Threads: threads}), l.s, l.layers, l.in, implFused)
+		g, err := backwardOn(openHost(t, host.Options{Threads: threads}), l.s, l.layers, l.in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestBackwardOfNothing(t *testing.T) {
 	l := newLesson(shape{T: 3, B: 4, I: 2, H: 5, L: 2}, 2)
 	clear(l.in.dout)
 	clear(l.in.dhn)
-	g, err := backwardOn(openHost(t, host.Options{}), l.s, l.layers, l.in, implFused)
+	g, err := backwardOn(openHost(t, host.Options{}), l.s, l.layers, l.in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,29 +49,16 @@ func (c *vectorCase) runGrad(d device.Device, s shape, layers []layer64) ([]gpup
 	if c.isSingle() {
 		wide.Tolerance = gradTolerance32
 	}
-	narrow := gpuprof.CaseResult{Precision: "float32", Tolerance: gradTolerance32}
-	for _, impl := range gradImpls(d) {
-		got, err := backwardOn(d, s, layers, in, impl)
-		if err != nil {
-			return nil, err
-		}
-		r, err := c.worstOf(s, got)
-		if err != nil {
-			return nil, err
-		}
-		if op.Worse(narrow.RelativeError, r.RelativeError) {
-			narrow.RelativeError = r.RelativeError
-		}
+	got, err := backwardOn(d, s, layers, in)
+	if err != nil {
+		return nil, err
 	}
+	narrow, err := c.worstOf(s, got)
+	if err != nil {
+		return nil, err
+	}
+	narrow.Precision, narrow.Tolerance = "float32", gradTolerance32
 	return []gpuprof.CaseResult{wide, narrow}, nil
-}
-
-// gradImpls returns the implementations to check: our own kernels, and cuDNN if the device has it.
-func gradImpls(d device.Device) []string {
-	if _, ok := d.(device.GRUTrainer); ok && d.Info().Facts["cudnn"] != "" {
-		return []string{implFused, implCuDNN}
-	}
-	return []string{implFused}
 }
 
 type gradInput struct{ x, h0, dout, dhn []float64 }
@@ -132,8 +119,8 @@ func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	return worst, nil
 }
 
-func backwardOn(d device.Device, s shape, layers []layer64, in gradInput, impl string) (out gruGrads, err error) {
-	cfg := ForwardConfig{Impl: impl, TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
+func backwardOn(d device.Device, s shape, layers []layer64, in gradInput) (out gruGrads, err error) {
+	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H}
 	for _, l := range layers {
 		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})
 	}

@@ -230,9 +230,6 @@ func (d *Device) libRoutine(k *device.Kernel) (libRoutine, error) {
 	if strings.HasPrefix(k.Lib, convPrefix) {
 		return d.newConvolution(k)
 	}
-	if strings.HasPrefix(k.Lib, gruPrefix) {
-		return d.newGRURoutine(k)
-	}
 	kind, ok := gemmKinds[k.Lib]
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16")

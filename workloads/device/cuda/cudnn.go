@@ -22,8 +22,7 @@ const (
 	dnnDoubleBias              = 2       // CUDNN_RNN_DOUBLE_BIAS: b_i and b_h separate, as in PyTorch
 	dnnOneWay, dnnLinear       = 0, 0    // CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
-	dnnInference, dnnTrain     = 0, 1    // CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING
-	dnnAdd                     = 0       // CUDNN_WGRAD_MODE_ADD, the only mode
+	dnnInference               = 0       // CUDNN_FWD_MODE_INFERENCE
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
@@ -65,7 +64,6 @@ type dnn struct {
 
 	lib       uintptr
 	conv      *dnnConv                       // nil until the first convolution is loaded
-	training  *dnnTraining                   // nil until the first GRU is trained
 	lastError func(text *byte, most uintptr) // nil before version 9
 
 	// work holds one workspace per stream, because calls on two streams may run at once. When a call needs a larger one,

@@ -69,7 +69,6 @@ var (
 	_ device.CacheFlusher = (*Device)(nil)
 	_ device.Spinner      = (*Device)(nil)
 	_ device.GRUMaker     = (*Device)(nil)
-	_ device.GRUTrainer   = (*Device)(nil)
 
 	_ device.KernelCompiler = (*Device)(nil)
 )

@@ -11,21 +11,18 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// layers is a stack of GRU layers with its cuDNN descriptors.
-type layers struct {
+// layer is a stack of GRU layers with its cuDNN descriptors, bound to its buffers, as BindGRU returns it. It implements
+// device.Op.
+type layer struct {
 	dev  *Device
 	n    *dnn
 	spec device.GRUSpec
 
-	rnn, xData, yData, hDesc             uintptr
-	lengths                              devicePtr
-	weightBytes, workBytes, reserveBytes uintptr
-	undo                                 []func() error
-}
+	rnn, xData, yData, hDesc uintptr
+	lengths                  devicePtr
+	weightBytes, workBytes   uintptr
+	undo                     []func() error
 
-// layer is a stack of GRU layers bound to its buffers, as BindGRU returns it. It implements device.Op.
-type layer struct {
-	layers
 	fn            *kernelFunc // the cuDNN call's entry in the list of kernels in flight
 	bufs          [4]*Buffer  // x, h0, y, hn
 	weights, work devicePtr
@@ -42,7 +39,7 @@ func (d *Device) BindGRU(spec device.GRUSpec, x, h0, weights, y, hn device.Buffe
 		return nil, err
 	}
 	defer d.leave()
-	l := &layer{layers: layers{dev: d, spec: spec}}
+	l := &layer{dev: d, spec: spec}
 	w, err := l.checkBuffers(doing, x, h0, weights, y, hn)
 	if err != nil {
 		return nil, err
@@ -129,7 +126,7 @@ func checkSpec(doing string, s device.GRUSpec) error {
 
 // allocateLayer makes the descriptors, allocates the memory and copies the weights.
 func (l *layer) allocateLayer(weights *Buffer) error {
-	if err := l.describeStack(dnnInference); err != nil {
+	if err := l.describeStack(); err != nil {
 		return err
 	}
 	for _, m := range []struct {
@@ -143,10 +140,10 @@ func (l *layer) allocateLayer(weights *Buffer) error {
 	return l.placeWeights(weights)
 }
 
-func (l *layers) describeStack(mode int32) error {
+func (l *layer) describeStack() error {
 	n, s := l.n, l.spec
 	kind := dnnTypes[s.Precision]
-	var dropout uintptr
+	var dropout, reserve uintptr // inference reserves nothing
 	if err := l.createDescriptors(&dropout); err != nil {
 		return err
 	}
@@ -175,7 +172,7 @@ func (l *layers) describeStack(mode int32) error {
 		}},
 		{"describing h", func() int32 { return n.setTensor(l.hDesc, data, 3, &dims[0], &strides[0]) }},
 		{"sizing the weights", func() int32 { return n.weightSize(n.h, l.rnn, &l.weightBytes) }},
-		{"sizing the workspace", func() int32 { return n.tempSizes(n.h, l.rnn, mode, l.xData, &l.workBytes, &l.reserveBytes) }},
+		{"sizing the workspace", func() int32 { return n.tempSizes(n.h, l.rnn, dnnInference, l.xData, &l.workBytes, &reserve) }},
 	} {
 		if err := n.check(step.doing, step.do()); err != nil {
 			return err
@@ -185,7 +182,7 @@ func (l *layers) describeStack(mode int32) error {
 }
 
 // createDescriptors creates the descriptors; release destroys them.
-func (l *layers) createDescriptors(dropout *uintptr) error {
+func (l *layer) createDescriptors(dropout *uintptr) error {
 	n := l.n
 	for _, c := range []struct {
 		to      *uintptr
@@ -204,7 +201,7 @@ func (l *layers) createDescriptors(dropout *uintptr) error {
 	return nil
 }
 
-func (l *layers) allocateWork(to *devicePtr, n uintptr) error {
+func (l *layer) allocateWork(to *devicePtr, n uintptr) error {
 	p, free, err := l.dev.allocateScratch(n, "allocating cuDNN's memory")
 	if err != nil {
 		return err
@@ -215,7 +212,7 @@ func (l *layers) allocateWork(to *devicePtr, n uintptr) error {
 }
 
 // sendLengths copies the sequence lengths to the device, where cuDNN before 8.9.1 reads them.
-func (l *layers) sendLengths(lengths []int32) error {
+func (l *layer) sendLengths(lengths []int32) error {
 	d := l.dev
 	if err := l.allocateWork(&l.lengths, uintptr(4*len(lengths))); err != nil {
 		return err
@@ -260,7 +257,7 @@ func (l *layer) placeWeights(weights *Buffer) error {
 
 func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintptr, bias devicePtr, biasBytes uintptr) error {
 	d := l.dev
-	m, b, err := l.findGate(l.weights, layer, gate, matrixBytes, biasBytes)
+	m, b, err := l.findGate(layer, gate, matrixBytes, biasBytes)
 	if err != nil {
 		return err
 	}
@@ -268,7 +265,7 @@ func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintp
 }
 
 // findGate returns the addresses of a gate's matrix and bias in cuDNN's weight space.
-func (l *layers) findGate(space devicePtr, layer, gate int32, matrixBytes, biasBytes uintptr) (m, b devicePtr, err error) {
+func (l *layer) findGate(layer, gate int32, matrixBytes, biasBytes uintptr) (m, b devicePtr, err error) {
 	n := l.n
 	var desc [2]uintptr
 	defer func() {
@@ -283,18 +280,18 @@ func (l *layers) findGate(space devicePtr, layer, gate int32, matrixBytes, biasB
 			return 0, 0, err
 		}
 	}
-	if err := n.check("finding a gate's weights", n.weights(n.h, l.rnn, layer, l.weightBytes, space, gate, desc[0], &m, desc[1], &b)); err != nil {
+	if err := n.check("finding a gate's weights", n.weights(n.h, l.rnn, layer, l.weightBytes, l.weights, gate, desc[0], &m, desc[1], &b)); err != nil {
 		return 0, 0, err
 	}
-	end := space + devicePtr(l.weightBytes)
-	if m < space || b < space || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
+	end := l.weights + devicePtr(l.weightBytes)
+	if m < l.weights || b < l.weights || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
 		return 0, 0, gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for", gate, layer).WithFix("install another version of it")
 	}
 	return m, b, nil
 }
 
 // release destroys descriptors and memory in reverse order of creation.
-func (l *layers) release() error {
+func (l *layer) release() error {
 	var first error
 	for i := len(l.undo) - 1; i >= 0; i-- {
 		if err := l.undo[i](); err != nil && first == nil {

@@ -1,4 +1,4 @@
-// A simulated cuDNN 9: its objects, and the calls that a GRU and its training need.
+// A simulated cuDNN 9: its objects, and the calls that a GRU's inference needs.
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -236,9 +236,9 @@ static size_t work_bytes(const Object &rnn, const Object &x) {
 
 EXPORT int cudnnGetRNNTempSpaceSizes(void *h, void *r, int mode, void *xd, size_t *work, size_t *reserve) {
   Object *rnn = get(r, Object::Rnn), *x = get(xd, Object::Data);
-  if (!get(h, Object::Handle) || !rnn || !x || mode < 0 || mode > 1) return DNN_BAD_PARAM;
+  if (!get(h, Object::Handle) || !rnn || !x || mode != 0) return DNN_BAD_PARAM;
   if (work) *work = work_bytes(*rnn, *x);
-  if (reserve) *reserve = mode == 1 ? dnn_kept(*rnn, *x) : 0;
+  if (reserve) *reserve = 0;
   return DNN_OK;
 }
 
@@ -257,77 +257,23 @@ static bool agree(const Object &rnn, const Object &x, const Object &y, const Obj
 
 EXPORT int cudnnRNNForward(void *h, void *r, int mode, const int *lengths, void *xd, const void *x, void *yd, void *y, void *hd, const void *hx,
                            void *hy, void *, const void *, void *, size_t weight_bytes, const void *weights, size_t work_size, void *work,
-                           size_t reserve_size, void *reserve) {
+                           size_t, void *) {
   if (int e = gpuprof_sim_enter("cudnnRNNForward")) return e < 0 ? -e : DNN_EXECUTION_FAILED;
   Object *handle = get(h, Object::Handle), *rnn = get(r, Object::Rnn), *xo = get(xd, Object::Data), *yo = get(yd, Object::Data),
          *ho = get(hd, Object::Tensor);
-  if (!handle || !rnn || !xo || !yo || !ho || !x || !y || !weights || mode < 0 || mode > 1) return DNN_BAD_PARAM;
+  if (!handle || !rnn || !xo || !yo || !ho || !x || !y || !weights || mode != 0) return DNN_BAD_PARAM;
   size_t size = element_bytes(dnn_element(rnn->type)), need = dnn_weight_elements(*rnn) * size;
   if (!agree(*rnn, *xo, *yo, *ho) || weight_bytes < need || work_size < work_bytes(*rnn, *xo) || !work) return DNN_BAD_PARAM;
-  if (mode == 1 && (rnn->rate > 0 || reserve_size < dnn_kept(*rnn, *xo) || !reserve))
-    return rnn->rate > 0 ? DNN_NOT_SUPPORTED : DNN_BAD_PARAM;
   size_t state = (size_t)rnn->layers * (size_t)xo->batch * (size_t)rnn->hidden * size;
   std::vector<gpuprof_sim_range> ranges = {{x, data_bytes(*xo), 0}, {y, data_bytes(*yo), 1}, {weights, need, 0}, {work, work_bytes(*rnn, *xo), 1}};
   if (hx) ranges.push_back({hx, state, 0});
   if (hy) ranges.push_back({hy, state, 1});
   if (lengths) ranges.push_back({lengths, (size_t)xo->batch * sizeof(int), 0});
-  if (mode == 1) ranges.push_back({reserve, dnn_kept(*rnn, *xo), 1});
-  Gru g{*rnn, *xo, *yo, x, hx, weights, y, hy, mode == 1 ? (float *)reserve : nullptr};
+  Gru g{*rnn, *xo, *yo, x, hx, weights, y, hy};
   size_t scratch = work_bytes(*rnn, *xo);
   int e = submit(handle->stream, "cudnnRNNForward", ranges.data(), (int)ranges.size(), [g, work, scratch] {
     memset(work, 0xff, scratch); // it is cuDNN's now
     g.run();
-  });
-  return e ? DNN_EXECUTION_FAILED : DNN_OK;
-}
-
-// even says that every entry has all steps: only such are trained here.
-static bool even(const Object &x) {
-  return x.layout == 1 && std::all_of(x.lengths.begin(), x.lengths.end(), [&](int n) { return n == x.steps; });
-}
-
-EXPORT int cudnnRNNBackwardData_v8(void *h, void *r, const int *lengths, void *yd, const void *y, const void *dy, void *xd, void *dx, void *hd, const void *hx,
-                                   const void *dhy, void *dhx, void *, const void *, const void *, void *, size_t weight_bytes, const void *weights,
-                                   size_t work_size, void *work, size_t reserve_size, void *reserve) {
-  if (int e = gpuprof_sim_enter("cudnnRNNBackwardData_v8")) return e < 0 ? -e : DNN_EXECUTION_FAILED;
-  Object *handle = get(h, Object::Handle), *rnn = get(r, Object::Rnn), *xo = get(xd, Object::Data), *yo = get(yd, Object::Data), *ho = get(hd, Object::Tensor);
-  if (!handle || !rnn || !xo || !yo || !ho || !y || !dy || !dx || !weights || !work || !reserve) return DNN_BAD_PARAM;
-  size_t size = element_bytes(dnn_element(rnn->type)), need = dnn_weight_elements(*rnn) * size, scratch = work_bytes(*rnn, *xo);
-  if (!agree(*rnn, *xo, *yo, *ho) || weight_bytes < need || work_size < scratch || reserve_size < dnn_kept(*rnn, *xo)) return DNN_BAD_PARAM;
-  if (!even(*xo)) return DNN_NOT_SUPPORTED;
-  size_t state = (size_t)rnn->layers * (size_t)xo->batch * (size_t)rnn->hidden * size;
-  std::vector<gpuprof_sim_range> ranges = {{y, data_bytes(*yo), 0}, {dy, data_bytes(*yo), 0}, {dx, data_bytes(*xo), 1}, {weights, need, 0},
-                                           {work, scratch, 1}, {reserve, dnn_kept(*rnn, *xo), 1}};
-  if (hx) ranges.push_back({hx, state, 0});
-  if (dhy) ranges.push_back({dhy, state, 0});
-  if (dhx) ranges.push_back({dhx, state, 1});
-  if (lengths) ranges.push_back({lengths, (size_t)xo->batch * sizeof(int), 0});
-  Gru g{*rnn, *xo, *yo, nullptr, hx, weights, nullptr, nullptr, (float *)reserve};
-  int e = submit(handle->stream, "cudnnRNNBackwardData_v8", ranges.data(), (int)ranges.size(), [g, work, scratch, dy, dhy, dx, dhx] {
-    memset(work, 0xff, scratch);
-    g.back_data(dy, dhy, dx, dhx);
-  });
-  return e ? DNN_EXECUTION_FAILED : DNN_OK;
-}
-
-// Only the mode that adds (0) exists.
-EXPORT int cudnnRNNBackwardWeights_v8(void *h, void *r, int mode, const int *lengths, void *xd, const void *x, void *hd, const void *hx, void *yd, const void *y,
-                                      size_t weight_bytes, void *dweights, size_t work_size, void *work, size_t reserve_size, void *reserve) {
-  if (int e = gpuprof_sim_enter("cudnnRNNBackwardWeights_v8")) return e < 0 ? -e : DNN_EXECUTION_FAILED;
-  Object *handle = get(h, Object::Handle), *rnn = get(r, Object::Rnn), *xo = get(xd, Object::Data), *yo = get(yd, Object::Data), *ho = get(hd, Object::Tensor);
-  if (mode != 0) return DNN_NOT_SUPPORTED;
-  if (!handle || !rnn || !xo || !yo || !ho || !x || !y || !dweights || !work || !reserve) return DNN_BAD_PARAM;
-  size_t size = element_bytes(dnn_element(rnn->type)), need = dnn_weight_elements(*rnn) * size, scratch = work_bytes(*rnn, *xo);
-  if (!agree(*rnn, *xo, *yo, *ho) || weight_bytes < need || work_size < scratch || reserve_size < dnn_kept(*rnn, *xo)) return DNN_BAD_PARAM;
-  if (!even(*xo)) return DNN_NOT_SUPPORTED;
-  std::vector<gpuprof_sim_range> ranges = {{x, data_bytes(*xo), 0}, {y, data_bytes(*yo), 0}, {dweights, need, 1}, {work, scratch, 1},
-                                           {reserve, dnn_kept(*rnn, *xo), 0}};
-  if (hx) ranges.push_back({hx, (size_t)rnn->layers * (size_t)xo->batch * (size_t)rnn->hidden * size, 0});
-  if (lengths) ranges.push_back({lengths, (size_t)xo->batch * sizeof(int), 0});
-  Gru g{*rnn, *xo, *yo, x, hx, nullptr, nullptr, nullptr, (float *)reserve};
-  int e = submit(handle->stream, "cudnnRNNBackwardWeights_v8", ranges.data(), (int)ranges.size(), [g, work, scratch, dweights] {
-    memset(work, 0xff, scratch);
-    g.back_weights(dweights);
   });
   return e ? DNN_EXECUTION_FAILED : DNN_OK;
 }

@@ -46,20 +46,9 @@ size_t dnn_weight_elements(const Object &rnn);
 Gate dnn_gate(const Object &rnn, int layer, int g);
 int dnn_biases(int mode); // how many of the six bias vectors there are
 
-// With a reserve run leaves there what the way back reads, in float: of every layer, step, entry and unit r, z, n,
-// u = R5 h + b5 and the state, and room for the gates' cotangents, which back_data writes and back_weights reads.
-enum { KEPT_R, KEPT_Z, KEPT_N, KEPT_U, KEPT_H, KEPT_DR, KEPT_DZ, KEPT_DN, KEPT };
-
 struct Gru {
   Object rnn, x_desc, y_desc;
   const void *x, *h0, *weights;
   void *y, *hn;
-  float *reserve;
   void run() const;
-  // From dy and dhn (may be null) to dx and dh0 (may be null).
-  void back_data(const void *dy, const void *dhn, void *dx, void *dh0) const;
-  // Adds to the space dw.
-  void back_weights(void *dw) const;
 };
-
-size_t dnn_kept(const Object &rnn, const Object &x); // bytes of the reserve

@@ -92,8 +92,8 @@ float dot(const float *a, const float *b, size_t n) {
 
 float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
-// cell makes the next state out of x and h; kept has its rows where there is a reserve.
-void cell(const Layer &l, const Floats &x, const Floats &h, const Floats &h_factor, Floats *out, float *kept) {
+// cell makes the next state out of x and h.
+void cell(const Layer &l, const Floats &x, const Floats &h, const Floats &h_factor, Floats *out) {
   size_t n = h.size();
   for (size_t i = 0; i < n; i++) {
     float in[3], state[3];
@@ -104,123 +104,10 @@ void cell(const Layer &l, const Floats &x, const Floats &h, const Floats &h_fact
     float r = sigmoid(in[0] + state[0]), z = sigmoid(in[1] + state[1]);
     float fresh = std::tanh(in[2] + r * state[2]);
     (*out)[i] = (1.0f - z) * fresh + z * h[i];
-    if (!kept) continue;
-    float row[KEPT] = {r, z, fresh, state[2], (*out)[i], NAN, NAN, NAN};
-    for (size_t k = 0; k < KEPT; k++) kept[k * n + i] = row[k];
-  }
-}
-
-// kept is the rows of one entry at one step in the reserve, KEPT of hidden values each.
-float *kept(const Gru &g, int layer, int t, int b) {
-  size_t cell = ((size_t)layer * (size_t)g.x_desc.steps + (size_t)t) * (size_t)g.x_desc.batch + (size_t)b;
-  return g.reserve + cell * KEPT * (size_t)g.rnn.hidden;
-}
-
-// before is the state before a step: that kept of the one before it, or h0.
-Floats before(const Gru &g, int layer, int t, int b) {
-  size_t n = (size_t)g.rnn.hidden;
-  Floats h(n, 0.0f);
-  if (t > 0) {
-    const float *from = kept(g, layer, t - 1, b) + KEPT_H * n;
-    return Floats(from, from + n);
-  }
-  for (size_t i = 0; g.h0 && i < n; i++)
-    h[i] = (float)element_load(g.h0, ((size_t)layer * (size_t)g.x_desc.batch + (size_t)b) * n + i, dnn_element(g.rnn.type));
-  return h;
-}
-
-// gates are the cotangents of a cell's six products, each with its own weights.
-void gates(const float *rows, size_t n, bool tf32, Floats out[6]) {
-  for (int g = 0; g < 6; g++) {
-    out[g].resize(n);
-    for (size_t i = 0; i < n; i++) {
-      float v = rows[(size_t)(KEPT_DR + g % 3) * n + i] * (g == 5 ? rows[KEPT_R * n + i] : 1.0f);
-      out[g][i] = tf32 ? gp_to_tf32(v) : v;
-    }
   }
 }
 
 } // namespace
-
-size_t dnn_kept(const Object &rnn, const Object &x) {
-  return (size_t)rnn.layers * (size_t)x.steps * (size_t)x.batch * KEPT * (size_t)rnn.hidden * sizeof(float);
-}
-
-// Every entry is as long as the others: who calls it sees to that.
-void Gru::back_data(const void *dy, const void *dhn, void *dx, void *dh0) const {
-  Element e = dnn_element(rnn.type);
-  bool tf32 = e == Element::F32 && rnn.math != 3;
-  size_t n = (size_t)rnn.hidden, steps = (size_t)x_desc.steps, batch = (size_t)x_desc.batch;
-  Floats down(steps * batch * n);
-  for (size_t i = 0; i < down.size(); i++) down[i] = (float)element_load(dy, i, e);
-  for (int layer = rnn.layers - 1; layer >= 0; layer--) {
-    Layer w = read_layer(*this, layer, tf32);
-    size_t inputs = (size_t)layer_inputs(rnn, layer);
-    Floats in(steps * batch * inputs, 0.0f);
-    for (size_t b = 0; b < batch; b++) {
-      size_t state = ((size_t)layer * batch + b) * n;
-      Floats dh(n, 0.0f), d[6];
-      for (size_t i = 0; dhn && i < n; i++) dh[i] = (float)element_load(dhn, state + i, e);
-      for (size_t t = steps; t-- > 0;) {
-        float *k = kept(*this, layer, (int)t, (int)b);
-        Floats h = before(*this, layer, (int)t, (int)b);
-        for (size_t i = 0; i < n; i++) {
-          float c = dh[i] + down[(t * batch + b) * n + i], r = k[KEPT_R * n + i], z = k[KEPT_Z * n + i], m = k[KEPT_N * n + i];
-          float dn = c * (1 - z) * (1 - m * m);
-          k[KEPT_DR * n + i] = dn * k[KEPT_U * n + i] * r * (1 - r);
-          k[KEPT_DZ * n + i] = c * (h[i] - m) * z * (1 - z);
-          k[KEPT_DN * n + i] = dn;
-          dh[i] = c * z;
-        }
-        gates(k, n, tf32, d);
-        for (size_t g = 0; g < 3; g++)
-          for (size_t i = 0; i < n; i++) {
-            for (size_t j = 0; j < inputs; j++) in[(t * batch + b) * inputs + j] += d[g][i] * w.matrix[g][i * inputs + j];
-            for (size_t j = 0; j < n; j++) dh[j] += d[g + 3][i] * w.matrix[g + 3][i * n + j];
-          }
-      }
-      for (size_t i = 0; dh0 && i < n; i++) element_store(dh0, state + i, e, dh[i]);
-    }
-    down = in;
-  }
-  for (size_t i = 0; i < down.size(); i++) element_store(dx, i, e, down[i]);
-}
-
-void Gru::back_weights(void *dw) const {
-  Element e = dnn_element(rnn.type);
-  bool tf32 = e == Element::F32 && rnn.math != 3;
-  size_t n = (size_t)rnn.hidden, steps = (size_t)x_desc.steps, batch = (size_t)x_desc.batch;
-  for (int layer = 0; layer < rnn.layers; layer++) {
-    size_t inputs = (size_t)layer_inputs(rnn, layer);
-    Layer sum;
-    for (size_t g = 0; g < 6; g++) sum.matrix[g].assign(n * (g < 3 ? inputs : n), 0.0f), sum.bias[g].assign(n, 0.0f);
-    for (size_t t = 0; t < steps; t++)
-      for (size_t b = 0; b < batch; b++) {
-        Floats in(inputs), h = before(*this, layer, (int)t, (int)b), d[6], exact[6];
-        for (size_t j = 0; j < inputs; j++)
-          in[j] = layer == 0 ? (float)element_load(x, (t * batch + b) * inputs + j, e) : kept(*this, layer - 1, (int)t, (int)b)[KEPT_H * n + j];
-        for (size_t j = 0; tf32 && j < inputs; j++) in[j] = gp_to_tf32(in[j]);
-        for (size_t j = 0; tf32 && j < n; j++) h[j] = gp_to_tf32(h[j]);
-        gates(kept(*this, layer, (int)t, (int)b), n, tf32, d);
-        gates(kept(*this, layer, (int)t, (int)b), n, false, exact);
-        for (size_t g = 0; g < 6; g++) {
-          const Floats &right = g < 3 ? in : h;
-          for (size_t i = 0; i < n; i++) {
-            sum.bias[g][i] += exact[g][i];
-            for (size_t j = 0; j < right.size(); j++) sum.matrix[g][i * right.size() + j] += d[g][i] * right[j];
-          }
-        }
-      }
-    for (int g = 0; g < 6; g++) {
-      Gate at = dnn_gate(rnn, layer, g);
-      auto add = [&](size_t to, const Floats &v) {
-        for (size_t k = 0; k < v.size(); k++) element_store(dw, to + k, e, (float)element_load(dw, to + k, e) + v[k]);
-      };
-      add(at.matrix, sum.matrix[g]);
-      if (rnn.bias == 2) add(at.bias, sum.bias[g]);
-    }
-  }
-}
 
 void Gru::run() const {
   Element e = dnn_element(rnn.type);
@@ -255,7 +142,7 @@ void Gru::run() const {
       Floats h(hidden, 0.0f), next(hidden);
       for (size_t i = 0; h0 && i < hidden; i++) h[i] = (float)element_load(h0, state + i, e);
       for (int t = 0; t < x_desc.lengths[(size_t)b]; t++) {
-        cell(w, factor(slot(t, b)), h, factor(h), &next, reserve ? kept(*this, layer, t, b) : nullptr);
+        cell(w, factor(slot(t, b)), h, factor(h), &next);
         unsigned char stored[8];
         for (size_t i = 0; i < hidden; i++) {
           element_store(stored, 0, e, next[i]);
