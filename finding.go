@@ -105,7 +105,7 @@ type CheckLine struct {
 	Vital  bool       `json:"vital"`  // nothing can be measured without it
 	// Because names the line that causes this one: without a driver there is no GPU and no GPU library.
 	Because string `json:"because,omitempty"`
-	// Detail reports an unimportant line: no measurement depends on it.
+	// Detail reports an unimportant line: no measurement depends on it, and it is not limited.
 	Detail bool `json:"detail,omitempty"`
 }
 

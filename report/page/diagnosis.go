@@ -44,7 +44,7 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 		}
 		why.Items = append(why.Items, item)
 	}
-	for _, state := range []gpuprof.CheckState{gpuprof.OK, gpuprof.Limited, gpuprof.Missing} {
+	for _, state := range []gpuprof.CheckState{gpuprof.OK, gpuprof.Missing} {
 		if names := details[state]; len(names) > 0 {
 			t.Rows = append(t.Rows, Row{In: Terminal, Cells: []Cell{wordsCell("details"), {Text: string(state), Tone: checkTone(gpuprof.CheckLine{State: state})}, wordsCell(strings.Join(names, ", "))}})
 		}

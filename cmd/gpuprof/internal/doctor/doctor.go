@@ -108,7 +108,7 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 }
 
 // groupByCause sets Because of lines that are missing only because the driver is missing. It also sets Detail of lines
-// that matter only if they are missing.
+// on which no measurement depends, unless they are limited: then the reader needs their reason and fix.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}
@@ -119,7 +119,7 @@ func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 		if noDriver && l.State == gpuprof.Missing && slices.Contains(needDriver, l.Name) {
 			l.Because = driver
 		}
-		l.Detail = slices.Contains(details, l.Name)
+		l.Detail = slices.Contains(details, l.Name) && l.State != gpuprof.Limited
 	}
 	return lines
 }

@@ -58,7 +58,10 @@ func TestCommandOnPath(t *testing.T) {
 		"no such dir": {list(filepath.Join(t.TempDir(), "none", name), self), gpuprof.OK, "is this program"},
 	} {
 		t.Setenv("PATH", c.path)
-		l := pathLine(self)
+		l := groupByCause([]gpuprof.CheckLine{pathLine(self)})[0]
+		if l.Detail != (l.State == gpuprof.OK) {
+			t.Errorf("%s: a terminal hides the line: %t", what, l.Detail)
+		}
 		if all := l.Found + " " + l.Reason; l.State != c.state || !strings.Contains(all, c.said) {
 			t.Errorf("%s: %s, %s", what, l.State, all)
 		}
