@@ -53,7 +53,10 @@ func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block,
 	}
 	verdict = a.Bound.Text + " The rest is worth knowing."
 	if claims > 0 && !a.Bound.Nothing {
-		verdict = gpuprof.Plural(claims, "change") + " could save time, " + orderWords(a.Findings) + ". Each is an upper bound, and no nanosecond is claimed twice."
+		verdict = "1 change could save time. Its claim is an upper bound."
+		if claims > 1 {
+			verdict = gpuprof.Plural(claims, "change") + " could save time, " + orderWords(a.Findings) + ". Each claim is an upper bound, and no nanosecond is claimed twice."
+		}
 	}
 	return list, verdict
 }

@@ -111,7 +111,7 @@ func memoryFindings(a *memsnap.Analysis) []Block {
 	}
 	lead := "The findings claim no bytes."
 	if claims > 0 {
-		lead = gpuprof.Plural(claims, "change") + " could lower a peak, each by at most what it says. They are not a sum."
+		lead = gpuprof.Plural(claims, "change") + " could lower a peak, each by at most its claim. The claims must not be added."
 	}
 	return []Block{Text{S: lead, As: Lead, In: HTML}, list}
 }
