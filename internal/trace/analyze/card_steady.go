@@ -29,10 +29,11 @@ func (x *Index) launchesFailed() bool {
 	return kernels == 0
 }
 
-// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up and the like). It
-// does for a program with machine-learning models, which runs for long, so that its start-up is not its work. Another
-// program may run once and end, and spends about the same time on creating its CUDA context whatever it computes. Its
-// report begins with the phases only if kernels run for almost none of the time after them.
+// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up, compilation,
+// graph capture). It does for a program with machine-learning models: such a program runs for long, so its start-up is
+// not its work. Another program may run once and end, and creating its CUDA context takes about the same time whatever
+// it computes. Its report begins with the phases only if they are nearly the whole recording and kernels run for almost
+// none of the rest.
 func (x *Index) PhasesFirst() bool {
 	if x.Recording.Program.hasModels() {
 		return true
@@ -50,12 +51,13 @@ func (x *Index) PhasesFirst() bool {
 }
 
 const (
-	// nativeUnjudged is the value of unjudged (below) for a program that may run once and end, such as one in C++.
+	// nativeUnjudged replaces unjudged (below) for a program that may run once and end, such as one in C++.
 	nativeUnjudged = 20
-	// Rules judge such a program if its kernels take leastNativeWork, ns, or more, at least 1/restWork of the steady part,
-	// and at least 1/mostStartUp of the time of the phases.
+	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more, at least 1/restWork of
+	// the steady part, and at least 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
-	// Steps found by the order of launches are the recording's subject only if they take 1/mostBesideLoop of the phases.
+	// Steps found by the order of launches are the subject of the report only if they take at least 1/mostBesideLoop of
+	// the time of the phases.
 	mostBesideLoop = 20
 )
 
@@ -63,18 +65,19 @@ const (
 const unjudged = 10
 
 // isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
-// the whole recording. Such a program is a test whose parts each run for the first time.
+// the whole recording. A test whose parts each run for the first time gives such a recording.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
 }
 
-// isShortLoop reports whether the only steps are repeats of launches that take next to no time beside the phases, as in
-// a benchmark of one kernel.
+// isShortLoop reports whether the steps were found by the order of launches and take almost no time compared with the
+// phases, as in a benchmark of one kernel.
 func (x *Index) isShortLoop() bool {
 	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }
 
-// NotSteady returns a sentence and a remedy for a recording that is mostly not steady work, else "".
+// NotSteady describes a recording that is mostly not steady work in one sentence, and returns the remedy; "" for
+// others.
 func (x *Index) NotSteady() (what, fix string) {
 	r := &x.Recording
 	if r.Kind == CommunicationOnly {

@@ -104,7 +104,7 @@ func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
 func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
 
 // classifyServing reads the requests of each step from its name. Attention kernels of steps with only prefill or only
-// decode get the class of that phase. A kernel name that engines share with other programs gets the class that it has
+// decode get the class of that phase. Kernel names that engines share with other programs get the class that they have
 // in engines.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {

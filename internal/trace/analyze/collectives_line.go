@@ -19,12 +19,12 @@ func (t *timeline) chainStreams() {
 		before, ok := last[c.stream]
 		last[c.stream] = i
 		if !ok {
-			c.asked = c.Start
+			c.requested = c.Start
 			continue
 		}
 		c.after = before + 1
 		if c.Start-t.calls[before].End > adjacentNS {
-			c.asked = c.Start
+			c.requested = c.Start
 		}
 	}
 }
@@ -61,11 +61,11 @@ func (t *timeline) dropEarlySteps() int {
 	return from
 }
 
-// moment is an entry of Collectives.Moments.
+// moment is an entry of Collectives.Moments with its time, ns.
 type moment struct {
 	at    int64
-	order int // at equal times: requests, then waits, then ends of steps
-	what  int64
+	order int   // at equal times: requests, then waits, then ends of steps
+	entry int64 // value in Collectives.Moments
 }
 
 func (t *timeline) buildColumns() *Collectives {
@@ -97,7 +97,7 @@ func (t *timeline) buildColumns() *Collectives {
 		w := model.Span{Start: at, End: max(at, m.at)}
 		work, wait := t.compute.TotalIn(w), blocked.TotalIn(w)
 		held := t.other.Minus(t.compute).Minus(blocked).TotalIn(w)
-		out.Moments, out.Work = append(out.Moments, m.what), append(out.Work, work)
+		out.Moments, out.Work = append(out.Moments, m.entry), append(out.Work, work)
 		out.Held, out.Idle = append(out.Held, held), append(out.Idle, w.Len()-work-wait-held)
 		at = w.End
 	}
@@ -115,7 +115,7 @@ func stepNumber(name string, place int64) int64 {
 // endsLate reports whether the rank resumed at the end of a collective although the recorded end is later: a library
 // may wake the rank before it records the end, on a thread that waits for a core. The wait must exceed that delay.
 func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
-	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
+	wait, late := gap.End-max(gap.Start, c.requested), c.End-gap.End
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
@@ -151,7 +151,7 @@ func (t *timeline) findMoments() ([]moment, model.Spans) {
 			continue
 		}
 		c := &t.calls[last]
-		from := max(gap.Start, c.asked)
+		from := max(gap.Start, c.requested)
 		if c.End-from < leastWaitNS || gap.End-c.End > adjacentNS && !t.waited(c.End, gap.End) {
 			continue
 		}
@@ -159,7 +159,7 @@ func (t *timeline) findMoments() ([]moment, model.Spans) {
 		out = append(out, moment{from, 1, int64(2*last + 1)})
 	}
 	for i := range t.calls {
-		at := t.calls[i].asked
+		at := t.calls[i].requested
 		if w := blocked.Around(at); w != nil {
 			at = w[0].Start
 		}

@@ -136,8 +136,8 @@ func (x *Index) newHostAccount() *HostAccount {
 	return a
 }
 
-// sampledAlone reports whether the trace is of a Python program without torch, with samples but no events.
-func (x *Index) sampledAlone() bool {
+// hasOnlySamples reports whether the trace is of a Python program without torch, with samples but no events.
+func (x *Index) hasOnlySamples() bool {
 	return x.T.Format == model.Kineto && x.Recording.Program == Python
 }
 

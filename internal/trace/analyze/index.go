@@ -54,8 +54,8 @@ type Index struct {
 	Called model.Spans
 
 	Info []NameInfo // by NameID
-	// products: some name shows that the program has tensor products of irreducible representations.
-	products bool
+	// hasTensorProducts: some name shows that the program has tensor products of irreducible representations.
+	hasTensorProducts bool
 
 	// parent, end, op and mod have one entry for each host event: its enclosing event (-1 none), the index after its
 	// last nested event, and the innermost operator and module around it.
@@ -85,7 +85,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	}
 	x := &Index{T: t, Trailing: -1}
 	x.Info = describeNames(t)
-	x.products = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
+	x.hasTensorProducts = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
 		return in.model == moduleTensorProduct || in.Kernel == cTensorProduct || in.op.class == cTensorProduct
 	})
 	x.lanes = lanesOf(t.Host)
@@ -98,7 +98,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x.Span = model.Extent(t)
 	wg.Go(func() {
 		x.findProgram()
-		x.findWindow()
+		x.findPhases()
 	})
 	x.linkForward()
 	x.attributeOps()

@@ -20,13 +20,13 @@ const (
 
 // NameInfo holds the meaning of a name, parsed once for all events with that name.
 type NameInfo struct {
-	Flags  uint8
-	call   model.Call
-	op     opMeaning
-	Kernel uint8 // class of kernels with this name, NoClass unknown
-	ofLLM  bool  // the kernel name alone decides the class
-	model  moduleKind
-	ranges bool // some annotation has this name
+	Flags      uint8
+	call       model.Call
+	op         opMeaning
+	Kernel     uint8 // class of kernels with this name, NoClass unknown
+	inLLMTable bool  // the kernel name alone decides the class
+	model      moduleKind
+	ranges     bool // some annotation has this name
 }
 
 // describeNames parses every name once, because names are far fewer than events. Only annotations with a counter have
@@ -58,7 +58,7 @@ func describeNames(t *model.Trace) []NameInfo {
 			in.model = parseModuleName(name)
 		}
 		if k&(1<<model.Kernel) != 0 {
-			in.Kernel, in.ofLLM = kernelClassOf(name)
+			in.Kernel, in.inLLMTable = kernelClassOf(name)
 		}
 	}
 	return info

@@ -73,7 +73,7 @@ func (x *Index) findSteps() {
 			x.Called = model.Spans{x.Span}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
-		if x.sampledAlone() {
+		if x.hasOnlySamples() {
 			return
 		}
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
@@ -89,7 +89,7 @@ func (x *Index) findSteps() {
 	} else {
 		x.dropFirst()
 		x.trimLast()
-		x.dropPhases()
+		x.dropPhaseSteps()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.Called = x.unionOfSteps(kept)
