@@ -58,7 +58,7 @@ func (x *Index) findSteps() {
 	part := x.T.Cut
 	switch {
 	case part != nil:
-		if x.takeCutSteps(); len(x.Steps) == 0 {
+		if x.restoreCutSteps(); len(x.Steps) == 0 {
 			return
 		}
 	case x.profilerSteps(launches) && x.acceptSteps():
