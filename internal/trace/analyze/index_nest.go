@@ -46,8 +46,8 @@ type openEvent struct {
 }
 
 // nestLane scans the events of a lane once, with a stack of open events. An event that starts in another event and
-// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves with times of another
-// clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
+// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves whose times come from
+// another clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
 func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
 	var stack []openEvent

@@ -25,7 +25,7 @@ type StepSpan struct {
 	// Tokens counts the tokens that a decode step computes, and Context the tokens whose keys and values it reads, from
 	// the step name or the operands of attention; 0 unknown.
 	Tokens, Context int64
-	Dropped         bool // does not count: one of the first steps, or Empty
+	Dropped         bool // does not count: a first step, an Empty step, or a step with a phase
 	// Empty marks a range that the profiler leaves after the last step, with almost none of the work of a step.
 	Empty bool
 	// work counts the device operations launched in the step; without a device, its operators.
@@ -61,12 +61,12 @@ func (x *Index) findSteps() {
 		if x.restoreCutSteps(); len(x.Steps) == 0 {
 			return
 		}
-	case x.profilerSteps(launches) && x.acceptSteps():
+	case x.findProfilerSteps(launches) && x.acceptSteps():
 	case x.findEngineSteps(launches):
-	case x.annotatedSteps(launches):
-	case x.optimizerSteps(launches) && x.acceptSteps():
-	case x.samplingSteps(launches) && x.acceptSteps():
-	case isGenericFormat(x.T.Format) && x.launchSteps() && x.acceptSteps():
+	case x.findAnnotatedSteps(launches):
+	case x.findOptimizerSteps(launches) && x.acceptSteps():
+	case x.findSamplingSteps(launches) && x.acceptSteps():
+	case isGenericFormat(x.T.Format) && x.findLaunchSteps() && x.acceptSteps():
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
@@ -87,7 +87,7 @@ func (x *Index) findSteps() {
 	if part != nil {
 		x.extendSteps()
 	} else {
-		x.dropFirst()
+		x.dropWarmUp()
 		x.trimLast()
 		x.dropPhaseSteps()
 	}
@@ -104,8 +104,8 @@ func isGenericFormat(f model.Format) bool {
 	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
 }
 
-// dropFirst drops the first steps, by default one, and an empty last step.
-func (x *Index) dropFirst() {
+// dropWarmUp drops the first steps, by default one, and an empty last step.
+func (x *Index) dropWarmUp() {
 	x.markEmpty()
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
 		for i := range max(1, min(x.T.Program.Skip, n-minRepeats)) {
@@ -116,9 +116,9 @@ func (x *Index) dropFirst() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If the device is
-// still busy with earlier work while steps launch nothing, the windows of these steps would be empty. The caller then
-// passes the end of the first window as first.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. Steps that launch
+// nothing while the device still runs earlier work have empty windows. If that leaves no window, the caller passes the
+// end of the first window as first, which is math.MinInt64 otherwise.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -138,7 +138,7 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 
 // unionOfSteps returns the time of the steps that ok accepts, each from its start on the host to the end of its device
 // work, but at most to the start of the next step. The last step ends with its host range, so that later host activity
-// such as a closing synchronization does not count.
+// such as the final synchronization does not count.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -193,8 +193,8 @@ func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
 	return best
 }
 
-// profilerSteps takes the ranges of PyTorch's profiler (ProfilerStep#N) as steps.
-func (x *Index) profilerSteps(launches map[uint32]int) bool {
+// findProfilerSteps takes the ranges of PyTorch's profiler (ProfilerStep#N) as steps.
+func (x *Index) findProfilerSteps(launches map[uint32]int) bool {
 	groups := map[uint32][]int32{}
 	for i := range x.T.Host {
 		if h := &x.T.Host[i]; h.Kind == model.Step {
@@ -214,12 +214,12 @@ func (x *Index) profilerSteps(launches map[uint32]int) bool {
 		return false
 	}
 	x.StepSource = profilerStep
-	x.takeSteps(groups[lane])
+	x.appendSteps(groups[lane])
 	return true
 }
 
-// takeSteps makes steps from host events. It skips events inside the previous step.
-func (x *Index) takeSteps(events []int32) {
+// appendSteps adds a step for each host event, without events inside the previous step.
+func (x *Index) appendSteps(events []int32) {
 	for _, i := range events {
 		h := &x.T.Host[i]
 		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhangNS {
@@ -236,9 +236,9 @@ type rangeGroup struct {
 	total  int64
 }
 
-// annotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
-func (x *Index) annotatedSteps(launches map[uint32]int) bool {
-	all := x.rangeGroups(x.isProgramRange)
+// findAnnotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
+func (x *Index) findAnnotatedSteps(launches map[uint32]int) bool {
+	all := x.groupRanges(x.isProgramRange)
 	groups := slices.DeleteFunc(slices.Clone(all), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
 	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(launches[b.lane], launches[a.lane]))
@@ -252,7 +252,7 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 		}
 		if !x.stepsOfTurns(best) {
 			x.StepSource = x.rangeWord(best)
-			x.takeSteps(best.events)
+			x.appendSteps(best.events)
 			x.joinSteps()
 		}
 		if x.acceptSteps() {
@@ -262,6 +262,7 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	return false
 }
 
+// mostSources is the number of range names that are tried as steps.
 const mostSources = 4
 
 // acceptSteps keeps the steps if they cover enough of the devices' work; otherwise it removes them.
@@ -310,7 +311,7 @@ func (x *Index) joinSteps() {
 // busierLaneGroup returns, of the repeating groups with the name of best, the one on the lane with the most launches.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
-	for _, g := range x.rangeGroups(func(h *model.Host) bool {
+	for _, g := range x.groupRanges(func(h *model.Host) bool {
 		return h.Kind == model.Annotation && model.MaskNumbers(x.T.Name(h.Name)) == best.name
 	}) {
 		if len(g.events) >= minRepeats && launches[g.lane] > launches[out.lane] {
@@ -320,9 +321,9 @@ func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rang
 	return out
 }
 
-// rangeGroups groups the host events that ok accepts by lane and name, without those inside another event of the same
+// groupRanges groups the host events that ok accepts by lane and name, without those inside another event of the same
 // name. Groups are in the order of their first events.
-func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
+func (x *Index) groupRanges(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {
 		lane uint32
 		name string

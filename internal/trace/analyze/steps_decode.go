@@ -49,14 +49,14 @@ type generation struct {
 	tokens, context int64 // of one layer: decoded tokens and keys read
 }
 
-// samplingSteps takes the ends of the operator that chooses a token as step borders. It applies to programs that
+// findSamplingSteps takes the ends of the operator that chooses a token as step borders. It applies to programs that
 // generate: attention with one query for each sequence, or frames of transformers' generate.
-func (x *Index) samplingSteps(launches map[uint32]int) bool {
+func (x *Index) findSamplingSteps(launches map[uint32]int) bool {
 	if x.Recording.Engine != huggingFace && !x.hasSingleQueries() {
 		return false
 	}
 	var best *rangeGroup
-	for _, g := range x.rangeGroups(func(h *model.Host) bool {
+	for _, g := range x.groupRanges(func(h *model.Host) bool {
 		name := x.T.Name(h.Name)
 		return h.Kind == model.Op && (name == "aten::argmax" || name == "aten::multinomial")
 	}) {

@@ -82,7 +82,7 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if e.engine == string(TensorRT) && x.isEnclosed(byLane[lane]) {
 			continue
 		}
-		x.takeSteps(x.graphCalls(x.dropIdleSteps(byLane[lane])))
+		x.appendSteps(x.graphCalls(x.dropIdleSteps(byLane[lane])))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.acceptSteps() {
 			continue
 		}
@@ -124,7 +124,7 @@ func (x *Index) isEnclosed(events []int32) bool {
 	for _, i := range events {
 		total += x.T.Host[i].Dur()
 	}
-	return slices.ContainsFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool {
+	return slices.ContainsFunc(x.groupRanges(x.isProgramRange), func(g *rangeGroup) bool {
 		return len(g.events) >= minRepeats && g.total > total
 	})
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// optimizerSteps takes the ends of optimizer steps as borders of steps. The time before the first end becomes a step
+// findOptimizerSteps takes the ends of optimizer steps as borders of steps. The time before the first end becomes a step
 // too, which is dropped later.
-func (x *Index) optimizerSteps(launches map[uint32]int) bool {
+func (x *Index) findOptimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
-	for _, g := range x.rangeGroups(func(h *model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
+	for _, g := range x.groupRanges(func(h *model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
 		all = append(all, g)
 		if len(g.events) < 2 {
 			continue

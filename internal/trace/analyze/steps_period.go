@@ -70,7 +70,7 @@ func mixBits(v uint64) uint64 {
 // launchOrderSource begins StepSource for repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
-func (x *Index) launchSteps() bool {
+func (x *Index) findLaunchSteps() bool {
 	o := x.launchOrder()
 	f := period.Find(o.all)
 	if f == nil {

@@ -17,7 +17,7 @@ const mostTurns = 10
 // the model. Iterations end with that rarer range and become the steps; the time before the first end is dropped.
 func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	var rarest *rangeGroup
-	for _, g := range x.rangeGroups(x.isProgramRange) {
+	for _, g := range x.groupRanges(x.isProgramRange) {
 		if g.lane != best.lane || len(g.events) < minRepeats || len(g.events) >= len(best.events) || x.rangesOverlap(g.events, best.events) {
 			continue
 		}

@@ -42,7 +42,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
 	a.Step = meanStep(indexes)
-	job := o.waitsOf(indexes)
+	job := o.findWaits(indexes)
 	var found []Found
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
 	steps := 0

@@ -135,13 +135,13 @@ const manyNames = 64
 func (x *Index) moduleLabel() func(model.NameID) string {
 	variants := map[string]int{}
 	for id := range x.T.Names {
-		if x.Info[id].ranges {
+		if x.Info[id].isRange {
 			variants[model.MaskNumbers(x.T.Names[id])]++
 		}
 	}
 	return func(id model.NameID) string {
 		name := x.T.Name(id)
-		if n := model.MaskNumbers(name); x.Info[id].ranges && variants[n] > manyNames {
+		if n := model.MaskNumbers(name); x.Info[id].isRange && variants[n] > manyNames {
 			return n
 		}
 		return trimModule(name)

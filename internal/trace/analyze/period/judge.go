@@ -9,10 +9,10 @@ import (
 type nameCounts struct {
 	repeats []int32 // indexes of the repeats that contain the name
 	counts  []int32 // launches in each of these repeats
-	median  int32   // over the alike repeats
-	n       int     // in all repeats
-	ns      float64 // mean device time
-	kernel  bool
+	median  int32   // launches per repeat, over the alike repeats
+	n       int     // launches in all repeats
+	ns      float64 // mean device time of a launch, ns
+	kernel  bool    // false for a copy or fill
 }
 
 func (s *sequence) countNames(r nameRun) []*nameCounts {
@@ -52,9 +52,9 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun judges the repeats of a run. explained is the share that the counts of the median repeat explain, of
-// launches or of device time, whichever is less. extra is the share beyond these counts that recurs at equal
-// distances.
+// judgeRun judges the repeats of a run. explained is the share of launches, or of device time if that is less, that
+// repeats with the median counts explain. extra is the share of launches or device time beyond these counts that recurs
+// at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, of, ns, ofNS float64
 	kinds := s.countNames(r)
@@ -77,7 +77,8 @@ func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 }
 
 // extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats, which
-// shows that the true period is longer. A copy that reads a number now and then shows no longer period.
+// shows that the true period is longer. Copies and fills count only from mostCopy on: many programs read a number now
+// and then.
 func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {
@@ -122,12 +123,12 @@ func recursEvenly(gaps []int32) bool {
 	if m < 2 {
 		return false
 	}
-	may, equal := 0.0, 0
+	tolerance, equal := 0.0, 0
 	if m >= looseRepeats {
-		may = spread * m
+		tolerance = spread * m
 	}
 	for _, g := range gaps {
-		if math.Abs(float64(g)-m) <= may {
+		if math.Abs(float64(g)-m) <= tolerance {
 			equal++
 		}
 	}
