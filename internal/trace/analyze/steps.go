@@ -245,13 +245,13 @@ func (x *Index) findAnnotatedSteps(launches map[uint32]int) bool {
 	})
 	for _, g := range groups[:min(len(groups), mostSources)] {
 		best := x.busierLaneGroup(g, launches)
-		if outer := x.stepsOfLayers(best, all); outer != nil {
+		if outer := x.findRangesOfLayers(best, all); outer != nil {
 			best = outer
 		} else if layerName.MatchString(best.name) || x.areInLayers(best) {
 			continue
 		}
-		if !x.stepsOfTurns(best) {
-			x.StepSource = x.rangeWord(best)
+		if !x.findTurnSteps(best) {
+			x.StepSource = x.describeRange(best)
 			x.appendSteps(best.events)
 			x.joinSteps()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
+// engineStep describes the step names of one inference engine.
 type engineStep struct {
 	engine string
 	name   *lazyregexp.Regexp
@@ -82,23 +83,23 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if e.engine == string(TensorRT) && x.isEnclosed(byLane[lane]) {
 			continue
 		}
-		x.appendSteps(x.graphCalls(x.dropIdleSteps(byLane[lane])))
+		x.appendSteps(x.findGraphCalls(x.dropIdleSteps(byLane[lane])))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.acceptSteps() {
 			continue
 		}
 		if x.Recording.Engine == "" && x.Recording.Program == PyTorch {
 			x.Recording.Engine = e.engine
 		}
-		x.Recording.Serving = x.servingOf(e)
+		x.Recording.Serving = x.findServingPhase(e)
 		x.classifyServing(e)
-		x.beginWithWork()
+		x.excludeBeforeWork()
 		return true
 	}
 	return false
 }
 
-// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all if no launch is
-// known.
+// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all steps if no launch in
+// them is known.
 func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	launches := map[int32]bool{} // by event
 	for i := range x.T.GPU {
@@ -129,9 +130,9 @@ func (x *Index) isEnclosed(events []int32) bool {
 	})
 }
 
-// beginWithWork sets the start of a single step to its first device operation, because the recording does not show how
-// far the host was ahead of the device before.
-func (x *Index) beginWithWork() {
+// excludeBeforeWork counts the time before the first device operation of a single step as work from before the
+// recording, because the recording does not show how far the host was ahead of the device.
+func (x *Index) excludeBeforeWork() {
 	if len(x.Steps) != 1 {
 		return
 	}
@@ -143,9 +144,9 @@ func (x *Index) beginWithWork() {
 	}
 }
 
-// graphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
+// findGraphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
 // denoising step. It returns the steps themselves if they have no such calls.
-func (x *Index) graphCalls(steps []int32) []int32 {
+func (x *Index) findGraphCalls(steps []int32) []int32 {
 	var out []int32
 	for _, s := range steps {
 		lo, hi := x.Inside(s)
@@ -175,7 +176,7 @@ var (
 	diffusion     = lazyregexp.New(`^execute_diffusion_`)
 )
 
-func (x *Index) servingOf(e engineStep) string {
+func (x *Index) findServingPhase(e engineStep) string {
 	if e.serves == nil {
 		return ""
 	}

@@ -86,9 +86,9 @@ type rangeWalk struct {
 	stack  []openRange
 }
 
-// openRange is a range on the stack; its self time is counted up to the time in the field covered. If ranges overlap
-// without nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a
-// thread is self time of exactly one range.
+// openRange is a range on the stack. Its self time is counted up to the time covered. If ranges overlap without
+// nesting, the shared time counts for the first; no range outlasts the enclosing range. So each moment of a thread is
+// self time of at most one range.
 type openRange struct {
 	host         int32
 	covered, end int64
@@ -128,7 +128,8 @@ func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames: more names that differ only in numbers are shown as one, because they are iterations and not layers.
+// manyNames: range names that differ only in numbers are shown as one name if there are more of them, because they are
+// iterations and not layers.
 const manyNames = 64
 
 // moduleLabel returns a function that maps a module to the name under which it is added up.
