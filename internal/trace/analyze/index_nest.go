@@ -89,11 +89,5 @@ func (x *Index) nestLane(l LaneRange) (deep int64) {
 
 // isModule reports whether an event names a part of the model: an nn.Module frame, or a range named by the program.
 func (x *Index) isModule(h *model.Host) bool {
-	switch h.Kind {
-	case model.Python:
-		return x.Info[h.Name].Flags&nameModule != 0
-	case model.Annotation:
-		return x.Info[h.Name].Flags&nameHousekeeping == 0
-	}
-	return false
+	return h.Kind == model.Python && x.Info[h.Name].Flags&nameModule != 0 || x.isProgramRange(h)
 }

@@ -201,21 +201,24 @@ func (x *Index) findProfilerSteps(launches map[uint32]int) bool {
 			groups[h.Lane] = append(groups[h.Lane], int32(i))
 		}
 	}
-	lane, found := uint32(0), false
-	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
-		if len(groups[l.lane]) == 0 {
-			continue
-		}
-		if !found || launches[l.lane] > launches[lane] {
-			lane, found = l.lane, true
-		}
-	}
-	if !found {
+	events := x.busiestEvents(groups, launches)
+	if events == nil {
 		return false
 	}
 	x.StepSource = profilerStep
-	x.appendSteps(groups[lane])
+	x.appendSteps(events)
 	return true
+}
+
+// busiestEvents returns the events of the lane with the most launches among the lanes that have events; nil without any.
+func (x *Index) busiestEvents(byLane map[uint32][]int32, launches map[uint32]int) (events []int32) {
+	most := -1
+	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
+		if len(byLane[l.lane]) > 0 && launches[l.lane] > most {
+			events, most = byLane[l.lane], launches[l.lane]
+		}
+	}
+	return events
 }
 
 // appendSteps adds a step for each host event, without events inside the previous step.

@@ -71,19 +71,11 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 				byLane[h.Lane] = append(byLane[h.Lane], int32(i))
 			}
 		}
-		lane, found := uint32(0), false
-		for _, l := range x.lanes {
-			if len(byLane[l.lane]) > 0 && (!found || launches[l.lane] > launches[lane]) {
-				lane, found = l.lane, true
-			}
-		}
-		if !found {
+		events := x.busiestEvents(byLane, launches)
+		if events == nil || e.engine == string(TensorRT) && x.isEnclosed(events) {
 			continue
 		}
-		if e.engine == string(TensorRT) && x.isEnclosed(byLane[lane]) {
-			continue
-		}
-		x.appendSteps(x.findGraphCalls(x.dropIdleSteps(byLane[lane])))
+		x.appendSteps(x.findGraphCalls(x.dropIdleSteps(events)))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.acceptSteps() {
 			continue
 		}
