@@ -37,10 +37,10 @@ type DeviceTime struct {
 	// Launches holds the start times of the calls that launched the operations, sorted.
 	Launches []int64
 
-	segments []segment
+	segments []classSegment
 }
 
-type segment struct {
+type classSegment struct {
 	model.Span
 	class uint8
 }
@@ -328,7 +328,7 @@ func (d *DeviceTime) sweepClasses(x *Index) {
 	gpu := x.T.GPU
 	var sum [maxClasses]int64
 	var queues [priorities]opQueue
-	d.segments = make([]segment, 0, len(d.Busy)+len(d.Busy)/8)
+	d.segments = make([]classSegment, 0, len(d.Busy)+len(d.Busy)/8)
 	at, next := int64(0), 0
 	for {
 		best := activeOp(gpu, &queues, at)
@@ -361,7 +361,7 @@ func (d *DeviceTime) addSegment(s model.Span, class uint8) {
 		d.segments[n-1].End = s.End
 		return
 	}
-	d.segments = append(d.segments, segment{s, class})
+	d.segments = append(d.segments, classSegment{s, class})
 }
 
 type opQueue struct {

@@ -88,10 +88,10 @@ func (c *Comparison) largestChange() string {
 
 // stepRatioBar returns the ratio of the mean steps, or of the recording windows without steps, for drawing.
 func (c *Comparison) stepRatioBar() *gpuprof.Bar {
-	of := "mean step, new / old"
+	label := "mean step, new / old"
 	if c.Old.Step.Count == 0 {
-		of = "recording window, new / old"
+		label = "recording window, new / old"
 	}
 	ratio, low, high := c.stepRatios()
-	return gpuprof.RatioBar(of, ratio, low, high)
+	return gpuprof.RatioBar(label, ratio, low, high)
 }

@@ -103,17 +103,17 @@ const leastOneKernel = 0.3
 // findLargestBound sets the bound to the kind with the most time among the kinds that accepts allows, and returns its
 // text.
 func (a *Analysis) findLargestBound(accepts func(*boundKind) bool) (text string) {
-	b, of := &a.Bound, partsOf(a)
+	b, partNS := &a.Bound, partsOf(a)
 	b.By, b.NS, b.Share = "", 0, 0
 	for _, k := range boundKinds(a.Recording != nil && a.Recording.Serving == "decode") {
 		if !accepts(&k) {
 			continue
 		}
-		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
-		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
+		parts := slices.DeleteFunc(k.parts, func(p string) bool { return partNS[p] == 0 })
+		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(partNS[q], partNS[p]) })
 		var ns int64
 		for _, p := range parts {
-			ns += of[p]
+			ns += partNS[p]
 		}
 		if ns <= b.NS {
 			continue

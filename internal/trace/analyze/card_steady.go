@@ -17,7 +17,7 @@ func (x *Index) Unjudged() bool {
 	if x.launchesFailed() {
 		return true
 	}
-	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
 // launchesFailed reports whether launches returned an error and no kernel ran.
@@ -38,7 +38,7 @@ func (x *Index) PhasesFirst() bool {
 	if x.Recording.Program.hasModels() {
 		return true
 	}
-	if x.phaseSpans().Total()*nativeUnjudged <= x.Span.Len()*(nativeUnjudged-1) {
+	if x.phaseSpans().Total()*nativeUnjudgedFactor <= x.Span.Len()*(nativeUnjudgedFactor-1) {
 		return false
 	}
 	var work int64
@@ -51,8 +51,8 @@ func (x *Index) PhasesFirst() bool {
 }
 
 const (
-	// nativeUnjudged replaces unjudged (below) for a program that may run once and end, such as one in C++.
-	nativeUnjudged = 20
+	// nativeUnjudgedFactor replaces unjudgedFactor for a program that may run once and end, such as one in C++.
+	nativeUnjudgedFactor = 20
 	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more, at least 1/restWork of
 	// the steady part, and at least 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
@@ -61,13 +61,13 @@ const (
 	mostBesideLoop = 20
 )
 
-// unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
-const unjudged = 10
+// unjudgedFactor: rules judge a recording only if at least 1/unjudgedFactor of it is steady work.
+const unjudgedFactor = 10
 
 // isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
 // the whole recording. A test whose parts each run for the first time gives such a recording.
 func (x *Index) isMostlyPhases() bool {
-	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
 // isShortLoop reports whether the steps were found by the order of launches and take almost no time compared with the
@@ -86,21 +86,21 @@ func (x *Index) NotSteady() (what, fix string) {
 	if len(x.T.GPU) == 0 {
 		return "", ""
 	}
-	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
+	judged, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
 	stepped := x.Stepped() && !x.isMostlyPhases() && !x.isShortLoop()
 	if stepped {
-		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
+		judged, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
 		if n := x.SteadySteps(); n > 1 {
 			recorded = fmt.Sprintf("%s of %d steps", gpuprof.FormatNS(x.Steady.Total()), n)
 		}
 	}
 	var most Phase
 	for _, p := range r.Phases {
-		if ns := p.Spans.TotalAnd(of); ns > most.NS {
+		if ns := p.Spans.TotalAnd(judged); ns > most.NS {
 			most = Phase{Name: p.Name, NS: ns, Spans: p.Spans}
 		}
 	}
-	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
+	if 2*x.phaseSpans().TotalAnd(judged) < judged.Total() || most.NS == 0 {
 		return "", ""
 	}
 	what = gpuprof.FormatNS(most.NS) + " of the " + recorded + " are " + most.Name

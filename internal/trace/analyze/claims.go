@@ -10,23 +10,23 @@ import (
 // order.
 type Ledger struct {
 	x       *Index
-	steady  map[int]claimable
+	steady  map[int]claimableTime
 	claimed map[int]model.Spans
 }
 
-// claimable is the time of a device that findings can claim.
-type claimable struct {
+// claimableTime is the time of a device that findings can claim.
+type claimableTime struct {
 	starved, busy model.Spans
 	queued        model.Spans // limited to the steady part when it is claimed, because little of it is
 }
 
 // NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{x: x, steady: map[int]claimable{}, claimed: map[int]model.Spans{}}
+	l := &Ledger{x: x, steady: map[int]claimableTime{}, claimed: map[int]model.Spans{}}
 	phases := x.phaseSpans() // steps with phases count if every step has some
 	steady := x.Steady.Minus(phases)
 	for _, d := range x.Devices {
-		l.steady[d.Device] = claimable{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
+		l.steady[d.Device] = claimableTime{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
 	}
 	return l
 }

@@ -101,14 +101,15 @@ type collectiveCall struct {
 	after       int // the previous call on the stream plus one, 0 none
 }
 
-// timeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
-type timeline struct {
+// rankTimeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
+type rankTimeline struct {
 	whole   model.Span
 	steps   []StepSpan
 	calls   []collectiveCall
 	compute model.Spans // time in which the rank works
 	other   model.Spans // communication outside calls
-	waited  func(end, next int64) bool
+	// waited reports whether the host waited for a collective that ended at end before more work began at next.
+	waited func(end, next int64) bool
 	// lateEnds reports that the recorded end of a call may be later than the time at which the rank resumed.
 	lateEnds bool
 }
@@ -138,7 +139,7 @@ func stepOf(steps []StepSpan, at int64) int {
 
 // collectivesOf returns the collectives of a device of the kinds that accepts allows; nil without any.
 func (x *Index) collectivesOf(d *DeviceTime, accepts func(kind string) bool) *Collectives {
-	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
+	t := &rankTimeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
 	details := x.T.CollectivesByCorr()
 	var other []model.Span
 	ready := x.readyTimes(d)
@@ -268,7 +269,7 @@ func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 
 // hostCollectives returns the communication by a library of the host (gloo), without a device; nil without any.
 func (x *Index) hostCollectives() *Collectives {
-	t := &timeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
+	t := &rankTimeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
 	var work []model.Span
 	names := map[string]bool{}
 	for i := range x.T.Host {

@@ -11,7 +11,7 @@ import (
 
 // chainStreams links the calls of each stream, which run one after the other, and corrects their request times. A call
 // that begins after a gap was requested when it began, because the stream was free.
-func (t *timeline) chainStreams() {
+func (t *rankTimeline) chainStreams() {
 	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	last := map[int64]int{}
 	for i := range t.calls {
@@ -31,7 +31,7 @@ func (t *timeline) chainStreams() {
 
 // dropEarlySteps drops early steps until mostCollectives collectives or one step remain. It returns the number of
 // dropped steps.
-func (t *timeline) dropEarlySteps() int {
+func (t *rankTimeline) dropEarlySteps() int {
 	per := make([]int, len(t.steps))
 	for i := range t.calls {
 		per[t.calls[i].step]++
@@ -68,7 +68,7 @@ type moment struct {
 	entry int64 // value in Collectives.Moments
 }
 
-func (t *timeline) buildColumns() *Collectives {
+func (t *rankTimeline) buildColumns() *Collectives {
 	out := &Collectives{Cut: t.dropEarlySteps(), Names: []string{}}
 	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
 	out.begin = t.whole.Start
@@ -114,7 +114,7 @@ func stepNumber(name string, place int64) int64 {
 
 // endsLate reports whether the rank resumed at the end of a collective although the recorded end is later: a library
 // may wake the rank before it records the end, on a thread that waits for a core. The wait must exceed that delay.
-func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
+func (t *rankTimeline) endsLate(c *collectiveCall, gap model.Span) bool {
 	wait, late := gap.End-max(gap.Start, c.requested), c.End-gap.End
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
@@ -122,7 +122,7 @@ func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
 // findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a
 // requested collective if it resumes when the collective ends, or if the host waits for the end before it launches
 // more work.
-func (t *timeline) findMoments() ([]moment, model.Spans) {
+func (t *rankTimeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans
 	by := make([]int, len(t.calls)) // indexes of calls, sorted by end

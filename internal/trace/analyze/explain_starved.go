@@ -49,14 +49,14 @@ func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 			}
 		}
 	}
-	did := x.topLevelEvents(lanes)
+	events := x.topLevelEvents(lanes)
 	out := WaitSums{}
 	for _, s := range starved {
 		lane, ok := enders[s.End]
 		if !ok {
 			lane = x.Main
 		}
-		x.addHostWaits(did[lane], s, out)
+		x.addHostWaits(events[lane], s, out)
 	}
 	return out
 }

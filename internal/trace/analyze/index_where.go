@@ -38,8 +38,8 @@ func (x *Index) siteOf(host int32) string {
 			frame = h
 		}
 	}
-	stack, own := x.stackSite(host)
-	if frame >= 0 && !own {
+	stack, isUser := x.stackSite(host)
+	if frame >= 0 && !isUser {
 		return t.Name(t.Host[frame].Name)
 	}
 	if stack != "" {
@@ -55,8 +55,8 @@ func (x *Index) siteOf(host int32) string {
 }
 
 // stackSite returns the innermost frame of user code in the nearest recorded stack that has one, else the innermost
-// frame of the nearest stack. own reports that the frame is user code.
-func (x *Index) stackSite(host int32) (frame string, own bool) {
+// frame of the nearest stack. isUser reports that the frame is user code.
+func (x *Index) stackSite(host int32) (frame string, isUser bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		stack := x.T.StackOf(&x.T.Host[h])
 		if stack == "" {

@@ -138,11 +138,11 @@ func (p *partSums) addWeighted(o *partSums, weight float64) {
 // add up to the rounded step.
 func (p *partSums) divideBy(n float64) Parts {
 	out := Parts{Classes: map[model.Class]int64{}}
-	sum, given := 0.0, int64(0)
+	sum, assigned := 0.0, int64(0)
 	next := func(v float64) int64 {
 		sum += v
-		ns := int64(math.Round(sum/n)) - given
-		given += ns
+		ns := int64(math.Round(sum/n)) - assigned
+		assigned += ns
 		return ns
 	}
 	for i, c := range classList {
@@ -150,7 +150,7 @@ func (p *partSums) divideBy(n float64) Parts {
 			out.Classes[c] = ns
 		}
 	}
-	out.BusyNS = given
+	out.BusyNS = assigned
 	out.StarvedNS, out.QueuedNS, out.UnknownNS = next(p.starved), next(p.queued), next(p.unknown)
 	out.OutsideNS = next(p.outside)
 	out.CommHiddenNS = int64(math.Round(p.hidden / n))

@@ -42,11 +42,11 @@ const (
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamless is the least ratio of the median period of ranges to their median gap for which the ranges follow one
-	// another directly.
-	seamless = 50
-	// restGap is the number of median gaps beyond which a gap belongs to no step, if it also exceeds a median period.
-	restGap = 4
+	// seamlessRatio: ranges follow one another directly if their median period is at least this many times their median
+	// gap.
+	seamlessRatio = 50
+	// longGapFactor: a gap belongs to no step if it exceeds a median period and this many median gaps.
+	longGapFactor = 4
 )
 
 // findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of inference engines
@@ -299,12 +299,12 @@ func (x *Index) joinSteps() {
 		gaps, periods = append(gaps, next-at.End), append(periods, next-at.Start)
 	}
 	gap, period := Median(slices.Clone(gaps)), Median(periods)
-	if n < 1 || gap*seamless <= period {
+	if n < 1 || gap*seamlessRatio <= period {
 		return
 	}
 	x.StepSource += ", from the start of one to the start of the next"
 	for i := range n {
-		if gaps[i] <= max(restGap*gap, period) {
+		if gaps[i] <= max(longGapFactor*gap, period) {
 			x.Steps[i].Host.End = x.Steps[i+1].Host.Start
 		}
 	}

@@ -56,22 +56,22 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 // repeats with the median counts explain. extra is the share of launches or device time beyond these counts that recurs
 // at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
-	var n, of, ns, ofNS float64
+	var n, all, ns, allNS float64
 	kinds := s.countNames(r)
 	for _, x := range kinds {
-		in, all := 0, 0
+		in, launches := 0, 0
 		for i, at := range x.repeats {
 			if r.isAlike(int(at)) {
 				in += int(min(x.counts[i], x.median))
-				all += int(x.counts[i])
+				launches += int(x.counts[i])
 			}
 		}
 		missing := int(x.median)*r.good - in
-		n, of = n+float64(in), of+float64(all+missing)
-		ns, ofNS = ns+float64(in)*x.ns, ofNS+float64(all+missing)*x.ns
+		n, all = n+float64(in), all+float64(launches+missing)
+		ns, allNS = ns+float64(in)*x.ns, allNS+float64(launches+missing)*x.ns
 	}
-	if explained = n / of; ofNS > 0 {
-		explained = min(explained, ns/ofNS)
+	if explained = n / all; allNS > 0 {
+		explained = min(explained, ns/allNS)
 	}
 	return explained, s.extraShare(kinds)
 }
