@@ -13,8 +13,8 @@ import (
 // and Memset, which may overlap. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window is the time that is divided: from the first operation to the last. In a trace with one step or none,
-	// countLeadIn widens the window of the main device to the step, so that waits at both ends of the step count.
+	// Window is the time that is divided: from the first operation to the last. If a trace has one step or none,
+	// countLeadIn widens the window of the main device to the step. Waits at both ends of the step then count.
 	Window model.Span
 	Ops    []int32 // indices into T.GPU, by start
 

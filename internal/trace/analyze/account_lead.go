@@ -5,7 +5,7 @@ import (
 )
 
 // countLeadIn widens the window of the main device to the steady time if the trace has one step or none. The time
-// before the first operation is then part of the only step, not warm-up, and counts as a wait of the device.
+// before the first operation is then part of the only step and counts as a wait of the device; it is not warm-up.
 func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return

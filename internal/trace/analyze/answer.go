@@ -95,8 +95,8 @@ func (a *Analysis) decodeFinding() *gpuprof.Finding {
 }
 
 // recordingFault returns a fault of the recording, lost or wrong records, and its remedy; text is "" without a fault.
-// Lost kernels are always a fault. Other faults count only if the recording is a sample of its operators, or if no
-// finding saves time and the bound of the program is unknown (bounded is false).
+// Lost kernels are always a fault, and so is a recording that is a sample of its operators. Other faults count only if
+// no finding saves time and the bound of the program is unknown (bounded is false).
 func (a *Analysis) recordingFault(bounded bool) (text string, action *gpuprof.Action) {
 	for _, w := range a.Warnings {
 		if w.Code == lostKernels {
@@ -243,9 +243,8 @@ func shareText(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// answerBar divides the time that the answer describes: the step of the devices, the step of the host thread without a
-// device, or the whole recording if most of it is no steady work. A recording of communication alone gets no bar,
-// because its idle time is unknown.
+// answerBar divides the step of the devices, the step of the host thread if there is no device, or the whole recording
+// if most of it is not steady work. A recording of communication alone gets no bar, because its idle time is unknown.
 func (a *Analysis) answerBar() *gpuprof.Bar {
 	notSteady := len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleNotSteady && a.Recording != nil
 	switch {

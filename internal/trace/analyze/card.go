@@ -23,8 +23,8 @@ type Recording struct {
 	BeforeNS   int64   `json:"before_ns,omitempty"`
 	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
-	// Refused lists the sources of steps, such as the ranges of one name, that were rejected because their steps cover
-	// too little of the devices' work.
+	// Refused lists the rejected sources of steps, such as the ranges of one name: their steps cover too little of the
+	// devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the description in one sentence
 	// Settings are choices of the program that the events show, for comparison with another recording.

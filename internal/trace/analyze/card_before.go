@@ -54,8 +54,8 @@ func (x *Index) workBefore() int64 {
 	return max(until, x.waitFromBefore(limit))
 }
 
-// waitFromBefore returns the end of the last call of at least limit ns that waits for a stream or an event and ends
-// before its process launches anything; without one, the start of the recording.
+// waitFromBefore returns the end of the last wait for a stream or an event that takes at least limit ns and ends before
+// its process launches anything. Without one, it returns the start of the recording.
 func (x *Index) waitFromBefore(limit int64) int64 {
 	var waits []int32
 	launched := map[int32]int64{} // first launch of each process

@@ -73,9 +73,9 @@ var programMarks = []programMark{
 	{Triton, lazyregexp.New(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are name patterns, each of which occurs in the programs of one engine only. A pattern is tried only on a
-// name that contains one of the entry's words (in lower case), because searching for a word takes a tenth of the time
-// of a regular expression.
+// engineMarks are name patterns, each of which occurs in the programs of one engine only. A pattern is tried only on
+// names that contain one of the entry's words (in lower case). Searching for a word takes a tenth of the time of a
+// regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string

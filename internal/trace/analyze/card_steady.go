@@ -53,11 +53,11 @@ func (x *Index) PhasesFirst() bool {
 const (
 	// nativeUnjudgedFactor replaces unjudgedFactor for a program that may run once and end, such as one in C++.
 	nativeUnjudgedFactor = 20
-	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more, at least 1/restWork of
-	// the steady part, and at least 1/mostStartUp of the time of the phases.
+	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more. They must also take at
+	// least 1/restWork of the steady part and at least 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
-	// Steps found by the order of launches are the subject of the report only if they take at least 1/mostBesideLoop of
-	// the time of the phases.
+	// Steps found by the order of launches are reported only if they take at least 1/mostBesideLoop of the time of the
+	// phases.
 	mostBesideLoop = 20
 )
 
@@ -70,8 +70,8 @@ func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
-// isShortLoop reports whether the steps were found by the order of launches and take almost no time compared with the
-// phases, as in a benchmark of one kernel.
+// isShortLoop reports whether the steps come from the order of launches and take almost no time compared with the
+// phases. A benchmark of one kernel gives such steps.
 func (x *Index) isShortLoop() bool {
 	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }

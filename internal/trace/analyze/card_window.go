@@ -131,9 +131,9 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInitSpans(until)...))
 }
 
-// firstBatchBefore reports whether the recording has exactly one fetch of a batch from worker processes, which takes
-// lateInitCallNS or more and ends before the time until. The recording is then one pass, and the workers start during
-// the fetch.
+// firstBatchBefore reports whether the recording has exactly one fetch of a batch from worker processes, of
+// lateInitCallNS or more, which ends before the time until. The recording is then one pass, and the workers start
+// during the fetch.
 func (x *Index) firstBatchBefore(until int64) bool {
 	fetches := 0
 	for i := range x.T.Host {

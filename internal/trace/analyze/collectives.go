@@ -39,10 +39,10 @@ type Collectives struct {
 	Dur   model.Column `json:"dur"`
 	After model.Column `json:"after"` // the previous collective on the same stream plus one, 0 none
 
-	// Moments lists one entry for each moment, in order: 2i is the request of collective i, 2i+1 the time at which the
-	// rank begins to wait for the end of collective i, and -1-k the end of step k. Work, Idle and Held divide the time
-	// since the previous moment: work of the rank, idle time, and communication that is no collective of a whole group;
-	// waits for collectives are in none of them.
+	// Moments lists one entry for each moment, in order. Entry 2i is the request of collective i. Entry 2i+1 is the
+	// time at which the rank begins to wait for the end of collective i. Entry -1-k is the end of step k. Work, Idle
+	// and Held divide the time since the previous moment: work of the rank, idle time, and communication that is not a
+	// collective of a whole group. Waits for collectives are in none of them.
 	Moments model.Column `json:"moments"`
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
@@ -250,8 +250,8 @@ func isGroupCollective(kind string) bool {
 	return synchronizesAll(kind) || CollectiveKind(kind) == BroadcastCalls
 }
 
-// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective and
-// launched the next operation of the device only afterwards.
+// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective, and
+// launched the next operation only afterwards.
 func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	var waits []model.Span
 	for i := range x.T.Host {

@@ -119,9 +119,9 @@ func (t *rankTimeline) endsLate(c *collectiveCall, gap model.Span) bool {
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
-// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a
-// requested collective if it resumes when the collective ends, or if the host waits for the end before it launches
-// more work.
+// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a requested
+// collective if it resumes when the collective ends. It also waits for it if the host waits for the end before it
+// launches more work.
 func (t *rankTimeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans

@@ -110,8 +110,8 @@ func (c *boundSides) addOperator(side int, ns int64, boundNS float64, kernel str
 	}
 }
 
-// BoundShares returns, for the operators with a bound on both sides, the sum of the bounds divided by the sum of the
-// times on each side; 0 without such operators.
+// BoundShares returns, for each side, the sum of the bounds divided by the sum of the times, over the operators with a
+// bound on both sides. It returns 0 without such operators.
 func (c *Comparison) BoundShares() (old, now float64) {
 	var oldNS, newNS float64
 	for _, b := range c.Bounds {

@@ -12,8 +12,8 @@ import (
 const (
 	// A claim is an upper bound. It came true if its parts of the step became shorter by claim/claimSlack or more.
 	claimSlack = 1.35
-	// A finding that both analyses have is called smaller if its claim (the most time per step that it says can be saved)
-	// is below changedLess times the old claim, and larger if it is above changedMore times the old claim.
+	// A finding of both analyses is smaller if its claim per step is below changedLess times the old claim, and larger
+	// if it is above changedMore times the old claim.
 	changedLess = 0.8
 	changedMore = 1.25
 	notTried    = "not tried"

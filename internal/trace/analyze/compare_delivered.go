@@ -31,8 +31,8 @@ func (f *FindingChange) measureDelivered(c *Comparison) {
 	f.LowNS, f.HighNS = &low, &high
 }
 
-// StepNoise returns half of the width of the 95 % interval of the change of the mean step, ns, from the variation of
-// the steps on both sides; ok is false with fewer than two steps on a side.
+// StepNoise returns half of the width of the 95 % interval of the change of the mean step, ns. It follows from the
+// variation of the steps on both sides; ok is false with fewer than two steps on a side.
 func (c *Comparison) StepNoise() (half int64, ok bool) {
 	before, after := stepSums(c.Old, nil), stepSums(c.New, nil)
 	if len(before) < 2 || len(after) < 2 || !c.Comparable() {

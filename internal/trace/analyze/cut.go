@@ -168,8 +168,8 @@ func (x *Index) truncatedError(err error) error {
 	return err
 }
 
-// cutAfter returns the time at which the devices had finished all steps before the cut if the trace itself is a cut,
-// else the minimum.
+// cutAfter returns the time at which the devices had finished all steps before the cut, if the trace itself is a cut;
+// math.MinInt64 otherwise.
 func (x *Index) cutAfter() int64 {
 	if x.T.Cut != nil {
 		return x.T.Cut.After
@@ -183,9 +183,9 @@ func (p *cutter) addStep(s *StepSpan) {
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
 
-// collectOutside keeps events outside the part that the analysis of the part needs: the launches of its device
-// operations with all events around them, the operations that its calls launched, and on each device the operations
-// directly before and after the part, which limit the first and last wait.
+// collectOutside keeps events outside the part that the analysis of the part needs. These are the launches of its
+// device operations with all events around them, and the operations that its calls launched. On each device they
+// include the operations directly before and after the part, which limit the first and last wait.
 func (p *cutter) collectOutside() {
 	t := p.x.T
 	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}

@@ -13,8 +13,8 @@ type topLevelEvent struct {
 	host int32
 }
 
-// topLevelEvents lists by lane the operators, API calls and ranges of the data loader and the optimizer that are not
-// nested in each other, in order. The time between them is spent in the program's own code.
+// topLevelEvents lists by lane, in order, the outermost operators, API calls and ranges of the data loader and the
+// optimizer. The time between them is spent in the program's own code.
 func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent {
 	out := map[uint32][]topLevelEvent{}
 	for i := range x.T.Host {

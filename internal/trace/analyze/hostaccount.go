@@ -82,8 +82,8 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step returns the step length to which shares of the samples apply, ns: the length of a step that was not recorded, if
-// it is known and shorter, else the mean recorded step, whose parts limit every claim.
+// Step returns the step length to which shares of the samples apply, ns. It is the length of a step that was not
+// recorded, but at most the mean recorded step, whose parts limit every claim.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS

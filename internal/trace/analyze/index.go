@@ -1,7 +1,8 @@
 // Package analyze divides the time of a recording. It finds the launch and the operator of each kernel, the steps, and
-// the times at which each device was busy, starved or queued. From a model.Trace, or one for each rank of a job, it
-// makes an Index for rules and pictures, and an Analysis, the document with the figures. The caller passes in the
-// function that finds the findings (package rules); this package imports no reader and no rule.
+// the times at which each device was busy, starved or queued. It makes an Index
+// of each model.Trace, one for each rank of a job, for rules and pictures. From the indexes it makes an Analysis, the
+// document with the figures. The caller passes in the function that finds the findings (package rules); this package
+// imports no reader and no rule.
 //
 // An input is one trace file. The steps that count are those that are not dropped as warm-up; their windows are the
 // steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not
@@ -49,8 +50,8 @@ type Index struct {
 	notSteady model.Spans
 	before    int64
 
-	// Called is the time of the steps that are not dropped, each from its start on the host to the end of its device
-	// work, but at most to the start of the next step; see unionOfSteps.
+	// Called is the time of the steps that are not dropped. Each lasts from its start on the host to the end of its
+	// device work, but at most to the start of the next step; see unionOfSteps.
 	Called model.Spans
 
 	Info []NameInfo // by NameID

@@ -22,8 +22,8 @@ type StepSpan struct {
 	Lane   uint32
 	// Prefill and Decode count the requests in each phase by the name of a serving step; -1 unknown, 0 not serving.
 	Prefill, Decode int
-	// Tokens counts the tokens that a decode step computes, and Context the tokens whose keys and values it reads, from
-	// the step name or the operands of attention; 0 unknown.
+	// Tokens counts the tokens that a decode step computes, Context the tokens whose keys and values it reads; 0
+	// unknown. They come from the step name or the operands of attention.
 	Tokens, Context int64
 	Dropped         bool // does not count: a first step, an Empty step, or a step with a phase
 	// Empty marks a range that the profiler leaves after the last step, with almost none of the work of a step.
@@ -136,9 +136,9 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// unionOfSteps returns the time of the steps that ok accepts, each from its start on the host to the end of its device
-// work, but at most to the start of the next step. The last step ends with its host range, so that later host activity
-// such as the final synchronization does not count.
+// unionOfSteps returns the time of the steps that ok accepts. Each lasts from its start on the host to the end of its
+// device work, but at most to the start of the next step. The last step ends with its host range, so that later host
+// activity such as the final synchronization does not count.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -210,7 +210,7 @@ func (x *Index) findProfilerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// busiestEvents returns the events of the lane with the most launches among the lanes that have events; nil without any.
+// busiestEvents returns the events of the lane that has the most launches among the lanes with events; nil without any.
 func (x *Index) busiestEvents(byLane map[uint32][]int32, launches map[uint32]int) (events []int32) {
 	most := -1
 	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
@@ -239,7 +239,7 @@ type rangeGroup struct {
 	total  int64
 }
 
-// findAnnotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
+// findAnnotatedSteps takes the repeating range with the most time as steps, if it launches enough of the devices' work.
 func (x *Index) findAnnotatedSteps(launches map[uint32]int) bool {
 	all := x.groupRanges(x.isProgramRange)
 	groups := slices.DeleteFunc(slices.Clone(all), func(g *rangeGroup) bool { return len(g.events) < minRepeats })

@@ -9,8 +9,8 @@ import (
 // emptyStep: a last step with less than 1/emptyStep of the work of the median step is empty.
 const emptyStep = 20
 
-// markEmpty marks the last range of the profiler, which it opens at the last call of step() and closes at the end of
-// the recording, if it has almost no work.
+// markEmpty marks the last range of the profiler if it has almost no work. The profiler opens it at the last call of
+// step() and closes it at the end of the recording.
 func (x *Index) markEmpty() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 2 {
@@ -37,9 +37,9 @@ func (x *Index) markEmpty() {
 // longTail: trimLast shortens the last step if its tail exceeds the median tail by 1/longTail of a step.
 const longTail = 20
 
-// trimLast removes from the last step the time in which the profiler ends the recording, because some releases of
-// PyTorch close the range of the step only afterwards. The step then ends after its device work by the median tail of
-// the other steps.
+// trimLast removes from the last step the time in which the profiler ends the recording: some releases of PyTorch close
+// the range of the step only afterwards. The step then ends after its device work by the median tail of the other
+// steps.
 func (x *Index) trimLast() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {

@@ -122,8 +122,8 @@ func (x *Index) isEnclosed(events []int32) bool {
 	})
 }
 
-// excludeBeforeWork counts the time before the first device operation of a single step as work from before the
-// recording, because the recording does not show how far the host was ahead of the device.
+// excludeBeforeWork excludes the time before the first device operation of a single step, as work from before the
+// recording. The recording does not show how far the host was ahead of the device then.
 func (x *Index) excludeBeforeWork() {
 	if len(x.Steps) != 1 {
 		return

@@ -18,9 +18,9 @@ var (
 	iterationName = lazyregexp.New(`(?i)(^|[^a-z])(steps?|iters?|iterations?|batch|batches|epochs?)([^a-z]|$)`)
 )
 
-// findRangesOfLayers returns the larger ranges whose layers are the ranges of g; nil if these are no layers. A
-// candidate from the list all has two or more ranges, each of which contains the same number of ranges of g, two or
-// more. Epochs, which contain batches, are excluded by their names.
+// findRangesOfLayers returns the larger ranges whose layers are the ranges of g; nil if these are not layers. They are
+// taken from the list all. There must be two or more of them, each with the same number of ranges of g, two or more.
+// Epochs, which contain batches, are excluded by their names.
 func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 	var best *rangeGroup
 	for _, o := range all {
@@ -38,8 +38,8 @@ func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup
 }
 
 // areInLayers reports whether every event of g lies in a range named for a layer, so that it is a part of that layer.
-// Iterations of a loop are not parts of a layer, and a range named for many passes, such as a benchmark of attention,
-// is not a layer.
+// Iterations of a loop are not parts of a layer. A range named for many passes, such as a benchmark of attention, is
+// not a layer.
 func (x *Index) areInLayers(g *rangeGroup) bool {
 	if iterationName.MatchString(g.name) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostTurns is the largest number of repeats of the most frequent range per iteration, such as updates of a GAN's
-// critic per update of the generator. A range that is rarer than that is an evaluation or a checkpoint.
+// mostTurns is the largest number of repeats of the most frequent range per iteration. A GAN's critic, for example, is
+// updated several times per update of the generator. A range that is rarer than that is an evaluation or a checkpoint.
 const mostTurns = 10
 
 // findTurnSteps handles the case that best, the most frequent range, is only a part of an iteration. It looks for a
@@ -78,7 +78,7 @@ func (x *Index) rangesOverlap(a, b []int32) bool {
 
 // updatesModel reports whether ranges of g train the model like the ranges of best. If every range of best contains an
 // optimizer step, every range of g must contain one. Otherwise a range of g must take at least half as long as a range
-// of best, and its name must not be that of an evaluation or a checkpoint.
+// of best, and must not be named like an evaluation or a checkpoint.
 func (x *Index) updatesModel(g, best *rangeGroup) bool {
 	countUpdates := func(r *rangeGroup) (n int) {
 		for _, i := range r.events {

@@ -76,9 +76,9 @@ func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	return explained, s.extraShare(kinds)
 }
 
-// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats, which
-// shows that the true period is longer. Copies and fills count only from mostCopy on: many programs read a number now
-// and then.
+// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats. Such
+// launches show that the true period is longer. Copies and fills count only from mostCopy on: many programs read a
+// number now and then.
 func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {

@@ -181,9 +181,9 @@ func (s *sequence) medianPause(r nameRun) float64 {
 // longest is the largest number of launches in a compared run.
 const longest = 21
 
-// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches, with the start positions of each run of names
-// that occurs more than minRepeats times, in the order of first positions. The id of a run combines the ids of two
-// shorter runs, so that comparing runs costs the same at every length.
+// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches. It passes the start positions of each run of
+// names that occurs more than minRepeats times, in the order of first positions. The id of a run combines the ids of
+// two shorter runs, so that comparing runs costs the same at every length.
 func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	names := make([]int32, len(s.all))
 	for i := range s.all {
