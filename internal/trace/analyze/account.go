@@ -72,7 +72,7 @@ func classMap(sum *[maxClasses]int64) map[model.Class]int64 {
 	return out
 }
 
-func (x *Index) accountDevices() {
+func (x *Index) divideDeviceTimes() {
 	var counts []int
 	for i := range x.T.GPU {
 		d := int(x.T.GPU[i].Device)
@@ -95,7 +95,7 @@ func (x *Index) accountDevices() {
 	var wg sync.WaitGroup
 	for _, d := range x.Devices {
 		wg.Go(func() {
-			d.mergeKinds(x)
+			d.setBusyTimes(x)
 			d.sweepClasses(x)
 		})
 		wg.Go(func() { d.collectLaunches(x.T) })
@@ -105,7 +105,7 @@ func (x *Index) accountDevices() {
 	for _, d := range x.Devices {
 		d.splitIdle(x.T)
 		if len(x.Steps) > 0 {
-			d.accountLead(x.T, x.Steps[0].Host.Start)
+			d.divideLead(x.T, x.Steps[0].Host.Start)
 		}
 	}
 	if len(x.Devices) == 0 {
@@ -173,9 +173,10 @@ func (s *spanBuilder) add(from, to int64) {
 	}
 }
 
+// withCapacity returns an empty builder with room for the counted spans.
 func (s *spanBuilder) withCapacity() spanBuilder { return spanBuilder{set: make(model.Spans, 0, s.n)} }
 
-func (d *DeviceTime) mergeKinds(x *Index) {
+func (d *DeviceTime) setBusyTimes(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
 	d.Window = model.Span{Start: first.Start, End: first.End}

@@ -21,8 +21,8 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// accountLead divides the time from start to the device's first operation into starved, queued and unknown time.
-func (d *DeviceTime) accountLead(t *model.Trace, start int64) {
+// divideLead divides the time from start to the device's first operation into starved, queued and unknown time.
+func (d *DeviceTime) divideLead(t *model.Trace, start int64) {
 	to := d.Worked.Start
 	if start >= to {
 		return

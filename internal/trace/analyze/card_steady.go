@@ -70,8 +70,8 @@ func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
-// isShortLoop reports whether the steps come from the order of launches and take almost no time compared with the
-// phases. A benchmark of one kernel gives such steps.
+// isShortLoop reports whether the steps of a program without machine-learning models come from the order of launches
+// and take almost no time compared with the phases. A benchmark of one kernel gives such steps.
 func (x *Index) isShortLoop() bool {
 	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }

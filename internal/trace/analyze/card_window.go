@@ -48,7 +48,7 @@ func (x *Index) findPhases() {
 	if x.T.Cut != nil { // a cut contains the operations that were launched before it
 		return
 	}
-	if x.before = x.workBefore(); x.before > x.Span.Start {
+	if x.before = x.findWorkBefore(); x.before > x.Span.Start {
 		x.Recording.BeforeNS = x.before - x.Span.Start
 		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
 	}
@@ -99,7 +99,7 @@ func (x *Index) findModelLoad() int32 {
 // data loader start, or if an earlier call takes initCallNS or more: only the creation of a context, the loading of
 // modules and the first allocation do. Synchronization and copies do not count. It includes the time before Nsight
 // Systems hooks into CUDA, and initializing calls after the first launch (lateInitSpans). The argument first is the
-// first launch, -1 if it was not recorded.
+// first launch, -1 if it was not recorded: then only the calls count.
 func (x *Index) startUpSpans(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -219,6 +219,7 @@ func (x *Index) listLoads(after int64) model.Spans {
 	return loads
 }
 
+// captureSpans returns the time in which the program captures and instantiates CUDA graphs.
 func (x *Index) captureSpans() model.Spans {
 	var out []model.Span
 	const begins, ends, instantiates = 1, 2, 3
@@ -312,6 +313,7 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
+// recordedBefore returns the time of the calls, operators and device operations that begin by until, each at least 1 ns.
 func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {

@@ -144,6 +144,8 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
+// classOf returns the class of a kernel in this context: by its name if the name decides, else by the operators, else by
+// its name again.
 func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {

@@ -83,7 +83,7 @@ func (a *HostAccount) Outside() int64 {
 }
 
 // Step returns the step length to which shares of the samples apply, ns. It is the length of a step that was not
-// recorded, but at most the mean recorded step, whose parts limit every claim.
+// recorded, if that is known, but at most the mean recorded step, whose parts limit every claim.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS
@@ -270,6 +270,7 @@ func (a *HostAccount) contendsForGIL() bool {
 	return a.Steps > 0 && a.sampledNS > 0 && a.Step() > contendedFactor*a.sampledNS && 2*a.OthersNS > a.NS
 }
 
+// meanClocks returns the sum of the rows divided by n. Negative sums, which mean unknown, stay.
 func meanClocks(rows []model.HostClocks, n int) model.HostClocks {
 	var sum model.HostClocks
 	for _, r := range rows {

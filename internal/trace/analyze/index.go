@@ -111,7 +111,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x.findSteps()
 	x.classifyGeneration()
 	x.findTrailing()
-	x.accountDevices()
+	x.divideDeviceTimes()
 	x.fillRecording()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)

@@ -128,8 +128,8 @@ func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames: more range names that differ only in numbers are shown as one name, because they are iterations and not
-// layers.
+// manyNames: if more than so many range names differ only in numbers, they are shown as one name, because they are
+// iterations and not layers.
 const manyNames = 64
 
 // moduleLabel returns a function that maps a module to the name under which it is added up.
