@@ -284,7 +284,7 @@ func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	return from, to
 }
 
-// launchOf returns the start of the call that launched the operation that ends a wait at the time at.
+// launchOf returns the start of the call that launched the operation with which a wait ends; at is the end of the wait.
 func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) {
 	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
@@ -293,9 +293,9 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait returns the operation that ends a wait at the time at, or -1. It returns the first operation of positive
-// length among those at the front of ops that start at that time. An operation of zero length starts no busy span, so
-// it is returned only if no other operation starts then.
+// EndOfWait returns the operation with which a wait ends, or -1; at is the end of the wait. It returns the first
+// operation of positive length among those at the front of ops that start at that time. An operation of zero length
+// starts no busy span, so it is returned only if no other operation starts then.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {

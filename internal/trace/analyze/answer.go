@@ -293,7 +293,7 @@ func (a *Analysis) stepBar() *gpuprof.Bar {
 	return b
 }
 
-// hostBar divides the mean step of the host thread into the parts of its account; nil without an account.
+// hostBar divides the mean step of the host thread into the parts of its time breakdown; nil without one.
 func (a *Analysis) hostBar() *gpuprof.Bar {
 	if a.Host == nil {
 		return nil
@@ -305,7 +305,8 @@ func (a *Analysis) hostBar() *gpuprof.Bar {
 	return gpuprof.WholeBar("host thread, "+a.nameWhole(), "s", gpuprof.Seconds(a.Host.NS), parts)
 }
 
-// HostPartName names a part of the host account for the reader. In a program without operators it drops "outside, ".
+// HostPartName names a part of the host thread's time for the reader. In a program without operators it drops "outside,
+// ".
 func (a *Analysis) HostPartName(name string) string {
 	if a.isPlainPython() {
 		return strings.TrimPrefix(name, "outside, ")

@@ -17,7 +17,7 @@ type Ledger struct {
 // claimableTime is the time of a device that findings can claim.
 type claimableTime struct {
 	starved, busy model.Spans
-	queued        model.Spans // limited to the steady part when it is claimed, because little of it is
+	queued        model.Spans // limited to the steady part at each claim, because few findings claim it
 }
 
 // NewLedger returns a ledger without claims.

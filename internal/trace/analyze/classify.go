@@ -144,8 +144,8 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
-// classOf returns the class of a kernel in this context: by its name if the name decides, else by the operators, else by
-// its name again.
+// classOf returns the class of a kernel in this context. Some names decide the class; otherwise the operators decide
+// it, or the name if they are unknown.
 func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {

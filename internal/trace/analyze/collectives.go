@@ -220,7 +220,7 @@ func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// collectiveCallOf describes a communication kernel. details are those that the profiler recorded, nil without any.
+// collectiveCallOf describes a communication kernel. details holds the recorded properties, nil without any.
 func (x *Index) collectiveCallOf(g int32, details *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
 	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}

@@ -124,7 +124,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// addClaimed adds to by[rule] how much of the time within the findings of each rule claim on device d of an input.
+// addClaimed adds to by[rule] the part of within, ns, that the findings of the rule claim on device d of an input.
 func addClaimed(found []Found, input int, d *DeviceTime, within model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {

@@ -91,7 +91,7 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount returns the division of the host thread's time, which it computes once; nil for a trace without
+// HostAccount returns the time breakdown of the host thread, which it computes once; nil for a trace without
 // measurements of gpuprof's hook.
 func (x *Index) HostAccount() *HostAccount {
 	if x.hostAccount == nil && x.T.Sampled != nil {

@@ -1,14 +1,13 @@
 // Package analyze divides the time of a recording. It finds the launch and the operator of each kernel, the steps, and
-// the times at which each device was busy, starved or queued. It makes an Index
-// of each model.Trace, one for each rank of a job, for rules and pictures. From the indexes it makes an Analysis, the
-// document with the figures. The caller passes in the function that finds the findings (package rules); this package
-// imports no reader and no rule.
+// the times at which each device was busy, starved or queued. It makes an Index of each model.Trace, one for each rank
+// of a job, for rules and pictures. From the indexes it makes an Analysis, the document with the figures. The caller
+// passes in the function that finds the findings (package rules); this package imports no reader and no rule.
 //
 // An input is one trace file. The steps that count are those that are not dropped as warm-up; their windows are the
-// steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not
-// yet launched its next operation, and queued from the launch until the operation begins. A finding claims the time
-// that its change would save; a Ledger grants each nanosecond to one finding. In comments "-1 none" means that an
-// index is -1 if nothing was found.
+// steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not yet
+// launched its next operation, and queued from the launch until the operation begins. A finding claims the time that
+// its change would save; a Ledger grants each nanosecond to one finding. In comments "-1 none" means that an index is
+// -1 if nothing was found.
 package analyze
 
 import (
@@ -159,7 +158,7 @@ func (x *Index) Call(host int32) model.Call {
 	return x.Info[x.T.Host[host].Name].call
 }
 
-// Device returns the divided time of a device (index into T.Devices); nil if it has no operations.
+// Device returns the time breakdown of a device (index into T.Devices); nil if it has no operations.
 func (x *Index) Device(device int) *DeviceTime {
 	for _, d := range x.Devices {
 		if d.Device == device {

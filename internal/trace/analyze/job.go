@@ -29,7 +29,7 @@ type RankWaits struct {
 	// Last counts the collectives at which this rank arrives last, clearly later than the others.
 	Last int
 	// MoreNS is the extra time of this rank between collectives, compared with ranks that do the same work, ns per step.
-	// Making this rank as fast as those shortens the step by at most MoreNS.
+	// Making this rank as fast as these ranks shortens the step by at most MoreNS.
 	MoreNS int64
 	// Kinds counts the collectives at which this rank arrives last, by kind such as "all-reduce".
 	Kinds map[string]int

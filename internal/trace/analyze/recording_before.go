@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findWorkBefore returns the time until which devices may run work launched before the recording. Two things are evidence:
-// (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched as the
-// recording began and started unusually long after its launch, although nothing recorded delayed it.
+// findWorkBefore returns the time until which devices may run work launched before the recording. Two things are
+// evidence: (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched
+// as the recording began and started unusually long after its launch, although nothing recorded delayed it.
 func (x *Index) findWorkBefore() int64 {
 	type place struct {
 		process int32
@@ -54,8 +54,8 @@ func (x *Index) findWorkBefore() int64 {
 	return max(until, x.findWaitFromBefore(limit))
 }
 
-// findWaitFromBefore returns the end of the last wait for a stream or an event that takes at least limit ns and ends before
-// its process launches anything. Without one, it returns the start of the recording.
+// findWaitFromBefore returns the end of the last wait for a stream or an event that takes at least limit ns and ends
+// before its process launches anything; without one, the start of the recording.
 func (x *Index) findWaitFromBefore(limit int64) int64 {
 	var waits []int32
 	launched := map[int32]int64{} // first launch of each process

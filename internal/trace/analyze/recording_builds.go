@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// listBuilds returns the pauses that end where a module is loaded, at the time after or later. Each is extended to the
-// end of the load. In such a pause the program builds a kernel before its first use, as CuPy and Numba do, or reads a
+// listBuilds returns the pauses that end where a module is loaded, from the time after on. Each is extended to the end
+// of the load. In such a pause the program builds a kernel before its first use, as CuPy and Numba do, or reads a
 // library. The builds of a kernel name count only if there are at most mostInitCalls, one for each data type. More
 // builds are part of the loop.
 func (x *Index) listBuilds(after int64) model.Spans {

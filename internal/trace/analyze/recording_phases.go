@@ -190,7 +190,7 @@ func (x *Index) lateInitSpans(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns the launches at the time after or later that load the code of their kernel: the kernel's first
+// listLoads returns the launches, from the time after on, that load the code of their kernel: the kernel's first
 // launch, if it takes initCallNS, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code
 // of each kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY.
 func (x *Index) listLoads(after int64) model.Spans {
@@ -313,7 +313,8 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
-// recordedBefore returns the time of the calls, operators and device operations that begin by until, each at least 1 ns.
+// recordedBefore returns the time of the calls, operators and device operations that begin by until, at least 1 ns
+// each.
 func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {

@@ -56,8 +56,8 @@ const (
 	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more. They must also take at
 	// least 1/restWork of the steady part and at least 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
-	// Steps found by the order of launches are reported only if they take at least 1/mostBesideLoop of the time of the
-	// phases.
+	// NotSteady describes steps found by the order of launches only if they take at least 1/mostBesideLoop of the time
+	// of the phases, else the whole recording.
 	mostBesideLoop = 20
 )
 
@@ -131,7 +131,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	return what, "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }
 
-// startUpParts lists what start-up consists of.
+// startUpParts lists the parts of start-up.
 const startUpParts = " (creating the context, loading modules, first allocations, the profiler's own start)"
 
 // beforeCalls returns how much of a phase is before the first call of a device's runtime, ns.

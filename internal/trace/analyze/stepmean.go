@@ -205,7 +205,7 @@ func meanStep(indexes []*Index) StepMean {
 		n = float64(max(windows, 1))
 	}
 	m.Parts = sums.divideBy(n)
-	m.NS = m.Parts.Total() // the rounded parts may differ from the rounded total
+	m.NS = m.Parts.Total() // a rounded mean of the steps may differ
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS
 	}
