@@ -93,10 +93,7 @@ func (x *Index) claimParts(f *Found) map[string]int64 {
 			left -= ns
 		}
 	}
-	for _, d := range x.Devices {
-		if d.Device != f.Device {
-			continue
-		}
+	if d := x.Device(f.Device); d != nil {
 		var sum [maxClasses]int64
 		for _, s := range f.Spans {
 			d.addClasses(&sum, s)

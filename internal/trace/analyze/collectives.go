@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -301,11 +302,6 @@ func (x *Index) hostCollectives() *Collectives {
 }
 
 func hashRole(names map[string]bool) string {
-	list := make([]string, 0, len(names))
-	for n := range names {
-		list = append(list, n)
-	}
-	slices.Sort(list)
-	sum := sha256.Sum256([]byte(strings.Join(list, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(maps.Keys(names)), "\x00")))
 	return hex.EncodeToString(sum[:6])
 }

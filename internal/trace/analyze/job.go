@@ -87,8 +87,7 @@ func (o Options) findWaits(indexes []*Index) *JobWaits {
 
 // limitToSteady limits the waits to the steps that findings cover, and computes AloneNS.
 func (r *RankWaits) limitToSteady(x *Index) {
-	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
-	d := x.Devices[at]
+	d := x.Device(r.Device)
 	work := d.Compute.Or(d.Memcpy).Or(d.Memset)
 	r.AloneNS = map[int]int64{}
 	for by, w := range r.For {

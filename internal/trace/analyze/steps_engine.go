@@ -82,7 +82,6 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 		if x.Recording.Engine == "" && x.Recording.Program == PyTorch {
 			x.Recording.Engine = e.engine
 		}
-		x.Recording.Serving = x.findServingPhase(e)
 		x.classifyServing(e)
 		x.excludeBeforeWork()
 		return true
@@ -167,17 +166,3 @@ var (
 	compiledGraph = lazyregexp.New(`^## Call CompiledFxGraph`)
 	diffusion     = lazyregexp.New(`^execute_diffusion_`)
 )
-
-func (x *Index) findServingPhase(e engineStep) string {
-	if e.serves == nil {
-		return ""
-	}
-	prefill, decode := false, false
-	for i := range x.Steps {
-		if m := e.name.FindStringSubmatch(x.Steps[i].Name); m != nil {
-			p, d := e.serves(m)
-			prefill, decode = prefill || p > 0, decode || d > 0
-		}
-	}
-	return servingPhase(prefill, decode)
-}
