@@ -13,8 +13,8 @@ import (
 // and Memset, which may overlap. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window is the time that the account covers: from the first operation to the last. In a trace with one step or
-	// none, countLeadIn widens the window of the main device to the step, so that waits at both ends of the step count.
+	// Window is the time that is divided: from the first operation to the last. If a trace has one step or none,
+	// countLeadIn widens the window of the main device to the step. Waits at both ends of the step then count.
 	Window model.Span
 	Ops    []int32 // indices into T.GPU, by start
 
@@ -31,16 +31,16 @@ type DeviceTime struct {
 	// Lead divides the wait from the start of the first step to the device's first operation into starved, queued and
 	// unknown time.
 	Lead Waits
-	// Worked is the time from the start of the first operation to the end of the last one.
+	// Worked lasts from the start of the first operation to the end of the last one.
 	Worked model.Span
 
 	// Launches holds the start times of the calls that launched the operations, sorted.
 	Launches []int64
 
-	segments []segment
+	segments []classSegment
 }
 
-type segment struct {
+type classSegment struct {
 	model.Span
 	class uint8
 }
@@ -72,7 +72,7 @@ func classMap(sum *[maxClasses]int64) map[model.Class]int64 {
 	return out
 }
 
-func (x *Index) accountDevices() {
+func (x *Index) divideDeviceTimes() {
 	var counts []int
 	for i := range x.T.GPU {
 		d := int(x.T.GPU[i].Device)
@@ -95,7 +95,7 @@ func (x *Index) accountDevices() {
 	var wg sync.WaitGroup
 	for _, d := range x.Devices {
 		wg.Go(func() {
-			d.mergeKinds(x)
+			d.setBusyTimes(x)
 			d.sweepClasses(x)
 		})
 		wg.Go(func() { d.collectLaunches(x.T) })
@@ -105,7 +105,7 @@ func (x *Index) accountDevices() {
 	for _, d := range x.Devices {
 		d.splitIdle(x.T)
 		if len(x.Steps) > 0 {
-			d.accountLead(x.T, x.Steps[0].Host.Start)
+			d.divideLead(x.T, x.Steps[0].Host.Start)
 		}
 	}
 	if len(x.Devices) == 0 {
@@ -113,24 +113,23 @@ func (x *Index) accountDevices() {
 	}
 }
 
-// warnNoDevice adds a warning that no device operation was recorded. If launches were recorded, the warning is that
-// their kernels are lost.
+// warnNoDevice warns that no device operation was recorded, or that the kernels are lost if launches were recorded.
 func (x *Index) warnNoDevice() {
-	again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
+	fix := "record with ProfilerActivity.CUDA, on a machine with a GPU"
 	switch {
-	case x.sampledAlone():
+	case x.hasOnlySamples():
 		return
 	case x.T.Gate.Launches > 0:
 		x.addWarning(lostKernels, LostKernels(x.T)+": nothing can be said of the device", "record again while no other profiler or monitor (Nsight, DCGM, a second profiler) reads the device, with a driver as new as the profiler")
 		return
 	case x.T.Format == model.XLA:
-		again = "record on a machine with a GPU or TPU"
+		fix = "record on a machine with a GPU or TPU"
 	case x.T.Format == model.Nsys && !slices.ContainsFunc(x.T.Host, func(h model.Host) bool { return h.Kind == model.API }):
-		again = "record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU"
+		fix = "record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU"
 	case x.T.Format != model.Kineto:
-		again = "let the recording cover work on a GPU"
+		fix = "let the recording cover work on a GPU"
 	}
-	x.addWarning("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
+	x.addWarning("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", fix)
 }
 
 // LostKernels returns the sentence for a trace with launches but without device operations.
@@ -174,9 +173,10 @@ func (s *spanBuilder) add(from, to int64) {
 	}
 }
 
+// withCapacity returns an empty builder with room for the counted spans.
 func (s *spanBuilder) withCapacity() spanBuilder { return spanBuilder{set: make(model.Spans, 0, s.n)} }
 
-func (d *DeviceTime) mergeKinds(x *Index) {
+func (d *DeviceTime) setBusyTimes(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
 	d.Window = model.Span{Start: first.Start, End: first.End}
@@ -209,8 +209,8 @@ func (d *DeviceTime) mergeKinds(x *Index) {
 	}
 }
 
-// Union returns the time in which some operation that ok accepts runs. The parameter k of ok is an index into d.Ops, i
-// one into t.GPU.
+// Union returns the time in which at least one operation that ok accepts runs. The arguments of ok are k, an index into
+// d.Ops, and i, an index into t.GPU.
 func (d *DeviceTime) Union(t *model.Trace, ok func(k int, i int32) bool) model.Spans {
 	var s spanBuilder
 	for pass := range 2 {
@@ -238,7 +238,7 @@ func (d *DeviceTime) collectLaunches(t *model.Trace) {
 }
 
 // splitIdle divides the time between busy spans. A wait ends with the operation that starts the next busy span (see
-// launchOf). The device is starved until the launch of that operation, and queued after it. If the launch is earlier
+// EndOfWait). The device is starved until the launch of that operation, and queued after it. If the launch is earlier
 // than the wait, all of the wait is queued; if it is later (the two clocks disagree), all of it is starved.
 func (d *DeviceTime) splitIdle(t *model.Trace) {
 	var starved, queued, unknown spanBuilder
@@ -284,7 +284,7 @@ func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	return from, to
 }
 
-// launchOf returns the start of the call that launched the operation that ends a wait; at is the end of the wait.
+// launchOf returns the start of the call that launched the operation with which a wait ends; at is the end of the wait.
 func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) {
 	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
@@ -293,9 +293,9 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait returns the operation that ends a wait, or -1; at is the end of the wait. It takes the first operation of
-// positive length among those at the front of ops that start at that time. An operation of zero length starts no busy
-// span; EndOfWait returns it only if no other operation starts there.
+// EndOfWait returns the operation with which a wait ends, or -1; at is the end of the wait. It returns the first
+// operation of positive length among those at the front of ops that start at that time. An operation of zero length
+// starts no busy span, so it is returned only if no other operation starts then.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
@@ -313,14 +313,14 @@ func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	return pick
 }
 
-// Ranks of operations that overlap: their time counts for the lowest rank, and within a rank for the operation that
-// began first. See sweepClasses.
+// Priorities of operations that overlap: their time counts for the operation with the lowest value, and for the one
+// that began first among equal values. See sweepClasses.
 const (
-	rankCompute = iota
-	rankComm
-	rankMemcpy
-	rankMemset
-	ranks
+	priorityCompute = iota
+	priorityComm
+	priorityMemcpy
+	priorityMemset
+	priorities
 )
 
 // sweepClasses assigns every busy nanosecond to one class. Where operations overlap, computation counts before
@@ -328,8 +328,8 @@ const (
 func (d *DeviceTime) sweepClasses(x *Index) {
 	gpu := x.T.GPU
 	var sum [maxClasses]int64
-	var queues [ranks]opQueue
-	d.segments = make([]segment, 0, len(d.Busy)+len(d.Busy)/8)
+	var queues [priorities]opQueue
+	d.segments = make([]classSegment, 0, len(d.Busy)+len(d.Busy)/8)
 	at, next := int64(0), 0
 	for {
 		best := activeOp(gpu, &queues, at)
@@ -351,7 +351,7 @@ func (d *DeviceTime) sweepClasses(x *Index) {
 		for ; next < len(d.Ops) && gpu[d.Ops[next]].Start <= at; next++ {
 			i := d.Ops[next]
 			if g := &gpu[i]; g.End > g.Start {
-				queues[rankOf(g, x.class[i])].add(i)
+				queues[overlapPriority(g, x.class[i])].push(i)
 			}
 		}
 	}
@@ -362,7 +362,7 @@ func (d *DeviceTime) addSegment(s model.Span, class uint8) {
 		d.segments[n-1].End = s.End
 		return
 	}
-	d.segments = append(d.segments, segment{s, class})
+	d.segments = append(d.segments, classSegment{s, class})
 }
 
 type opQueue struct {
@@ -370,7 +370,7 @@ type opQueue struct {
 	head int // operations before this index have ended
 }
 
-func (w *opQueue) add(op int32) {
+func (w *opQueue) push(op int32) {
 	if w.head == len(w.ops) {
 		w.ops, w.head = w.ops[:0], 0
 	}
@@ -378,7 +378,7 @@ func (w *opQueue) add(op int32) {
 }
 
 // activeOp returns the operation that counts at a time, or -1 if none is running.
-func activeOp(gpu []model.GPU, queues *[ranks]opQueue, at int64) int32 {
+func activeOp(gpu []model.GPU, queues *[priorities]opQueue, at int64) int32 {
 	for r := range queues {
 		q := &queues[r]
 		for q.head < len(q.ops) && gpu[q.ops[q.head]].End <= at {
@@ -391,14 +391,14 @@ func activeOp(gpu []model.GPU, queues *[ranks]opQueue, at int64) int32 {
 	return -1
 }
 
-func rankOf(g *model.GPU, class uint8) int {
+func overlapPriority(g *model.GPU, class uint8) int {
 	switch {
 	case g.Kind == model.Memcpy:
-		return rankMemcpy
+		return priorityMemcpy
 	case g.Kind == model.Memset:
-		return rankMemset
+		return priorityMemset
 	case isCommunication(class):
-		return rankComm
+		return priorityComm
 	}
-	return rankCompute
+	return priorityCompute
 }

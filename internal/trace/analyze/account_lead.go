@@ -5,12 +5,12 @@ import (
 )
 
 // countLeadIn widens the window of the main device to the steady time if the trace has one step or none. The time
-// before the first operation is then part of the only step, not warm-up, and counts as a wait of the device.
+// before the first operation is then part of the only step and counts as a wait of the device; it is not warm-up.
 func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
 	}
-	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // as in the whole trace
+	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // the whole trace drops its first step, too
 		return
 	}
 	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {
@@ -21,18 +21,17 @@ func (x *Index) countLeadIn() {
 	}
 }
 
-// accountLead divides the time from the argument from to the device's first operation into starved, queued and unknown
-// time.
-func (d *DeviceTime) accountLead(t *model.Trace, from int64) {
+// divideLead divides the time from start to the device's first operation into starved, queued and unknown time.
+func (d *DeviceTime) divideLead(t *model.Trace, start int64) {
 	to := d.Worked.Start
-	if from >= to {
+	if start >= to {
 		return
 	}
 	launch, known := launchOf(t, d.Ops, to)
 	if !known {
-		d.Lead.UnknownNS = to - from
+		d.Lead.UnknownNS = to - start
 		return
 	}
-	launch = min(max(launch, from), to)
-	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-from, to-launch
+	launch = min(max(launch, start), to)
+	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-start, to-launch
 }

@@ -18,7 +18,7 @@ type Analysis struct {
 	Bound      Bound               `json:"bound"`
 	Steps      []StepTime          `json:"steps"`
 	Devices    []DeviceAccount     `json:"devices"`
-	Syncs      map[string]CallTime `json:"syncs"`  // by API name; without the profiler's closing one
+	Syncs      map[string]CallTime `json:"syncs"`  // by API name; without the final one, by which the profiler stops
 	Copies     map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
 	Kernels    []KernelTime        `json:"kernels"`
 	Operators  []OperatorTime      `json:"operators"`
@@ -107,7 +107,7 @@ type StepTime struct {
 	Device    int                   `json:"device"` // on which the step launches most, -1 none
 	StartNS   int64                 `json:"start_ns"`
 	DurNS     int64                 `json:"dur_ns"`
-	HostNS    int64                 `json:"host_start_ns"` // on the host, as recorded
+	HostNS    int64                 `json:"host_start_ns"` // start of the step on the host, as recorded
 	HostDurNS int64                 `json:"host_dur_ns"`
 	BusyNS    int64                 `json:"busy_ns"`
 	KernelNS  int64                 `json:"kernel_ns"`
@@ -116,7 +116,7 @@ type StepTime struct {
 	UnknownNS int64                 `json:"unknown_ns"`
 	LoaderNS  int64                 `json:"loader_ns"`
 	Classes   map[model.Class]int64 `json:"classes,omitempty"`
-	Dropped   bool                  `json:"dropped,omitempty"` // the first step: findings do not cover it
+	Dropped   bool                  `json:"dropped,omitempty"` // a step that findings do not cover, such as the first one
 }
 
 // DeviceAccount divides the time of one device over the whole recording: busy + idle = span, starved + queued +
@@ -127,7 +127,7 @@ type DeviceAccount struct {
 	Name       string `json:"name"`
 	Capability string `json:"capability"` // "8.0", "" unknown
 	StartNS    int64  `json:"start_ns"`
-	SpanNS     int64  `json:"span_ns"` // first device start to last device end
+	SpanNS     int64  `json:"span_ns"` // from the start of the first operation to the end of the last one
 	BusyNS     int64  `json:"busy_ns"`
 	KernelNS   int64  `json:"kernel_ns"`
 	MemcpyNS   int64  `json:"memcpy_ns"`
@@ -223,10 +223,10 @@ type Found struct {
 	First bool
 	// AnyProgram reports that the advised change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice are the input and the device of the rank that the others wait for, and which is charged with
-	// the wait.
+	// ByInput and ByDevice are the input and the device of the rank that the others wait for, which is charged with the
+	// wait.
 	ByInput, ByDevice int
-	reduced           bool
+	reduced           bool  // capClaims reduced the claim
 	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
 }
 
@@ -238,7 +238,7 @@ type Comparison struct {
 	StepOldNS int64           `json:"step_old_ns"` // mean steps
 	StepNewNS int64           `json:"step_new_ns"`
 	Classes   []Change        `json:"classes"`   // classes of the step, largest change first
-	Operators []Change        `json:"operators"` //
+	Operators []Change        `json:"operators"` // largest change first
 	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
 	// Bounds compares the times of operators with equal shapes on both sides with their bounds; the largest change is
 	// first.
@@ -255,8 +255,8 @@ type Change struct {
 }
 
 // BoundChange compares an operator with equal shapes on both sides, per step: its time, and its bound as a share of
-// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound. Time without
-// a cost model has no shapes, and the name of its operator or kernel.
+// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound. For an
+// operator or kernel without a cost model Shapes is empty.
 type BoundChange struct {
 	Name     string  `json:"name"`
 	Shapes   string  `json:"shapes"`

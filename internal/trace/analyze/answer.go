@@ -12,8 +12,8 @@ import (
 // Answer states the verdict of the analysis in one sentence: slow, with the cause; healthy; a fault of the recording,
 // because of which findings are withheld; or not decided, if nothing could be judged.
 func (a *Analysis) Answer() gpuprof.Answer {
-	out := a.verdict()
-	out.Bar = a.bar()
+	out := a.findVerdict()
+	out.Bar = a.answerBar()
 	if out.Action == nil && len(a.Findings) > 0 && (out.Tone != gpuprof.ToneGood || a.Findings[0].Rule != gpuprof.RuleTraceQuality) {
 		out.Action = actionOf(&a.Findings[0])
 	}
@@ -23,18 +23,18 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	return out
 }
 
-func (a *Analysis) verdict() gpuprof.Answer {
-	if out := a.stated(); out.Verdict != "" {
+func (a *Analysis) findVerdict() gpuprof.Answer {
+	if out := a.verdictFromFacts(); out.Verdict != "" {
 		return out
 	}
 	decode := a.decodeFinding()
-	if text, action := a.fault(decode != nil); text != "" {
+	if text, action := a.recordingFault(decode != nil); text != "" {
 		return gpuprof.Answer{Verdict: "fault of the recording", Tone: gpuprof.ToneBad, Sentence: text, Action: action}
 	}
 	f, graphs := a.mainFinding(), a.wholeGraphs()
 	switch {
-	case f != nil && f.Rule == gpuprof.RuleStraggler && a.straggler() != nil:
-		r := a.straggler()
+	case f != nil && f.Rule == gpuprof.RuleStraggler && a.findStraggler() != nil:
+		r := a.findStraggler()
 		return gpuprof.Answer{Verdict: fmt.Sprintf("slow: rank %d", r.Rank), Tone: gpuprof.ToneBad, Sentence: a.stragglerText(r), Action: actionOf(f)}
 	case f != nil && f.Rule == gpuprof.RuleUnifiedMemory && f.Severity == gpuprof.Low:
 		return gpuprof.Answer{Verdict: "slow: " + a.shortCause(f.Rule), Tone: gpuprof.ToneBad, Sentence: upperFirst(f.Title) + ".", Action: actionOf(f)}
@@ -45,7 +45,7 @@ func (a *Analysis) verdict() gpuprof.Answer {
 	case graphs != nil:
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Action: &gpuprof.Action{Text: gpuprof.AsSentence(graphs.Fix)},
 			Sentence: fmt.Sprintf("%s busy %s of %s, most of it with CUDA graphs that were recorded as one operation each: the kernels in them are unknown.",
-				a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep())}
+				a.gpuSubject(), shareText(a.Step.BusyNS, a.Step.NS), a.stepPhrase())}
 	case len(a.Devices) == 0 || a.Bound.By == "":
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: a.undecidedText()}
 	case float64(a.idleNS()) >= explainedShare*float64(a.Step.NS):
@@ -55,21 +55,21 @@ func (a *Analysis) verdict() gpuprof.Answer {
 		}
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: text}
 	}
-	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), 100*LeastShare)
+	text := fmt.Sprintf("%s busy %s of %s, and no finding claims %g %% of it.", a.gpuSubject(), shareText(a.Step.BusyNS, a.Step.NS), a.stepPhrase(), 100*LeastShare)
 	if f != nil {
-		text = fmt.Sprintf("%s busy %s of %s; the largest saving that was found is up to %s.", a.gpuAre(), shareText(a.Step.BusyNS, a.Step.NS), a.eachStep(), gpuprof.FormatNS(f.StepNS))
+		text = fmt.Sprintf("%s busy %s of %s; the largest saving that was found is up to %s.", a.gpuSubject(), shareText(a.Step.BusyNS, a.Step.NS), a.stepPhrase(), gpuprof.FormatNS(f.StepNS))
 	}
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
 }
 
-// isBusy reports whether the devices are busy nearly all the time and a finding claims only the little idle time. The
-// program is then bound by the work of the devices, and not by the cause that the finding names.
+// isBusy reports whether the devices are busy nearly all the time and most of what a finding claims is the little idle
+// time. The work of the devices then bounds the program, not the cause that the finding names.
 func (a *Analysis) isBusy(f *gpuprof.Finding) bool {
 	return float64(a.idleNS()) < busyIdle*float64(a.Step.NS) && 2*idlePart(f) > f.StepNS && f.Share < highShare
 }
 
-// A device counts as busy if it is idle for less than busyIdle of the step. A claim of idle time of highShare of the
-// step or more is worth a verdict all the same.
+// A device counts as busy if it is idle for less than busyIdle of the step. A finding that claims highShare of the step
+// or more becomes the verdict even then.
 const busyIdle, highShare = 0.1, 0.1
 
 // mainFinding returns the first finding that saves time; nil without one, or if the recording is not steady work.
@@ -84,8 +84,8 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 // mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
 const mostDecodeIdle = 0.2
 
-// decodeFinding returns the finding of rule decode-bytes, by which reading the weights bounds decode; nil without one,
-// or if the device idles for more than mostDecodeIdle of the step.
+// decodeFinding returns the finding of rule decode-bytes: each decode step is bound by reading the weights. It returns
+// nil without the finding, or if the device idles for more than mostDecodeIdle of the step.
 func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Rule == gpuprof.RuleDecodeBytes })
 	if i < 0 || float64(a.idleNS()) > mostDecodeIdle*float64(a.Step.NS) {
@@ -94,9 +94,10 @@ func (a *Analysis) decodeFinding() *gpuprof.Finding {
 	return &a.Findings[i]
 }
 
-// fault returns the fault of the recording, lost or wrong records, and its remedy. Lost kernels are always a fault;
-// other faults only if no finding claims time and the bound of the program is unknown. text is "" without a fault.
-func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
+// recordingFault returns a fault of the recording, lost or wrong records, and its remedy; text is "" without a fault.
+// Lost kernels are always a fault, and so is a recording that is a sample of its operators. Other faults count only if
+// no finding saves time and the bound of the program is unknown (bounded is false).
+func (a *Analysis) recordingFault(bounded bool) (text string, action *gpuprof.Action) {
 	for _, w := range a.Warnings {
 		if w.Code == lostKernels {
 			return upperFirst(w.Text) + ".", &gpuprof.Action{Text: upperFirst(w.Fix) + "."}
@@ -115,9 +116,10 @@ func (a *Analysis) fault(bounded bool) (text string, action *gpuprof.Action) {
 	return "", nil
 }
 
-// stated returns the verdict from facts that precede every claim: a kernel that failed, launches that all failed, a
-// recording that is mostly start-up, or one kernel that is most of the work. The answer is empty if none applies.
-func (a *Analysis) stated() gpuprof.Answer {
+// verdictFromFacts returns the verdict from facts that precede every claim: a kernel that failed, launches that all
+// failed, a recording that is mostly start-up, or one kernel that is most of the work. The answer is empty if none
+// applies.
+func (a *Analysis) verdictFromFacts() gpuprof.Answer {
 	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
 	for _, w := range a.Warnings {
 		if w.Code == failedKernel || w.Code == failedLaunches && !kernels {
@@ -136,7 +138,7 @@ func (a *Analysis) stated() gpuprof.Answer {
 	return gpuprof.Answer{}
 }
 
-func (a *Analysis) straggler() *RankTime {
+func (a *Analysis) findStraggler() *RankTime {
 	i := slices.IndexFunc(a.Ranks, func(r RankTime) bool { return r.Straggler })
 	if i < 0 {
 		return nil
@@ -145,7 +147,7 @@ func (a *Analysis) straggler() *RankTime {
 }
 
 func (a *Analysis) stragglerText(r *RankTime) string {
-	text := fmt.Sprintf("The other ranks wait for rank %d: %s of %s", r.Rank, gpuprof.FormatNS(r.WaitedNS), a.eachStep())
+	text := fmt.Sprintf("The other ranks wait for rank %d: %s of %s", r.Rank, gpuprof.FormatNS(r.WaitedNS), a.stepPhrase())
 	if r.Cause != "" {
 		text += ", since " + r.Cause
 	}
@@ -165,12 +167,12 @@ func (a *Analysis) causeText(f *gpuprof.Finding) string {
 		return fmt.Sprintf("%s, in some steps only: %s of the mean step after the recorded ones (%.0f %%).", upperFirst(seems+cause), gpuprof.FormatNS(f.RareNS), 100*f.RareShare)
 	}
 	claim := gpuprof.FormatNS(f.StepNS)
-	if a.isPlain() && f.Rule == gpuprof.RuleOutsideOperators {
+	if a.isPlainPython() && f.Rule == gpuprof.RuleOutsideOperators {
 		return upperFirst(f.Title) + "."
 	}
 	idle := a.idleNS()
 	if len(a.Devices) == 0 || idle == 0 || 2*idlePart(f) < f.StepNS {
-		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(seems+cause), claim, a.eachStep(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
+		return fmt.Sprintf("%s, which costs up to %s of %s (%.0f %%).", upperFirst(seems+cause), claim, a.stepPhrase(), 100*float64(f.StepNS)/float64(max(a.Step.NS, 1)))
 	}
 	how := "in part"
 	if 2*idlePart(f) > idle {
@@ -195,17 +197,17 @@ func (a *Analysis) idleText() string {
 	if len(a.Devices) > 1 {
 		subject = "The GPUs on average idle"
 	}
-	return fmt.Sprintf("%s %s of %s", subject, shareText(a.idleNS(), a.Step.NS), a.eachStep())
+	return fmt.Sprintf("%s %s of %s", subject, shareText(a.idleNS(), a.Step.NS), a.stepPhrase())
 }
 
-func (a *Analysis) gpuAre() string {
+func (a *Analysis) gpuSubject() string {
 	if len(a.Devices) > 1 {
 		return "The GPUs are on average"
 	}
 	return "The GPU is"
 }
 
-func (a *Analysis) eachStep() string {
+func (a *Analysis) stepPhrase() string {
 	if a.Step.Count == 0 {
 		return "the recording window of " + gpuprof.FormatNS(a.Step.NS)
 	}
@@ -241,9 +243,9 @@ func shareText(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// bar divides the time that the answer is about: the step of the devices, the step of the host thread without a
-// device, or the whole recording if most of it is no steady work. Communication alone says nothing of idle time.
-func (a *Analysis) bar() *gpuprof.Bar {
+// answerBar divides the step of the devices, the step of the host thread if there is no device, or the whole recording
+// if most of it is not steady work. A recording of communication alone gets no bar, because its idle time is unknown.
+func (a *Analysis) answerBar() *gpuprof.Bar {
 	notSteady := len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleNotSteady && a.Recording != nil
 	switch {
 	case len(a.Devices) == 0:
@@ -291,7 +293,7 @@ func (a *Analysis) stepBar() *gpuprof.Bar {
 	return b
 }
 
-// hostBar divides the mean step of the host thread into the parts of its account; nil without an account.
+// hostBar divides the mean step of the host thread into the parts of its time breakdown; nil without one.
 func (a *Analysis) hostBar() *gpuprof.Bar {
 	if a.Host == nil {
 		return nil
@@ -303,15 +305,16 @@ func (a *Analysis) hostBar() *gpuprof.Bar {
 	return gpuprof.WholeBar("host thread, "+a.nameWhole(), "s", gpuprof.Seconds(a.Host.NS), parts)
 }
 
-// HostPartName names a part of the host account for the reader. In a program without operators it drops "outside, ".
+// HostPartName names a part of the host thread's time for the reader. In a program without operators it drops "outside,
+// ".
 func (a *Analysis) HostPartName(name string) string {
-	if a.isPlain() {
+	if a.isPlainPython() {
 		return strings.TrimPrefix(name, "outside, ")
 	}
 	return name
 }
 
-// NoChange is the advice of a finding if its rule has none for a kind of program.
+// NoChange is the advice of a finding whose rule has no advice for the kind of program.
 const NoChange = "no change is known for this kind of program"
 
 func actionOf(f *gpuprof.Finding) *gpuprof.Action {
@@ -345,7 +348,7 @@ func causeOf(id string) string {
 
 // shortCause names the cause of a rule in a verdict.
 func (a *Analysis) shortCause(id string) string {
-	if a.isPlain() && id == gpuprof.RuleOutsideOperators {
+	if a.isPlainPython() && id == gpuprof.RuleOutsideOperators {
 		return "one place of the program"
 	}
 	if short, ok := shortCauses()[id]; ok {
@@ -354,10 +357,10 @@ func (a *Analysis) shortCause(id string) string {
 	return strings.ReplaceAll(id, "-", " ")
 }
 
-// isPlain reports whether the recording is of a Python program without torch: none of its code is inside an operator.
-func (a *Analysis) isPlain() bool { return a.Recording != nil && a.Recording.Program == Python }
+// isPlainPython reports whether the recorded program is Python without torch: none of its code is inside an operator.
+func (a *Analysis) isPlainPython() bool { return a.Recording != nil && a.Recording.Program == Python }
 
-// shortCauses maps rules whose id is no term of the field to the name of their cause in verdicts.
+// shortCauses maps rules to the cause that verdicts name, where the id of the rule is not a term of the field.
 func shortCauses() map[string]string {
 	return map[string]string{
 		gpuprof.RuleItem: "single values read", gpuprof.RuleExplicitSync: "explicit waits", gpuprof.RuleHiddenSync: "hidden waits",

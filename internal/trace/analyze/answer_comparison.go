@@ -13,11 +13,11 @@ func (c *Comparison) Answer() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "not comparable", Tone: gpuprof.ToneUnsure, Sentence: gpuprof.AsSentence(c.Headline()),
 			Action: &gpuprof.Action{Text: "Record both sides with the same marks of steps."}}
 	case c.Old.Step.Count == 0:
-		return gpuprof.Answer{Verdict: "windows compared", Tone: gpuprof.TonePlain, Sentence: gpuprof.AsSentence(c.Headline() + "; without steps a change is not judged"), Bar: c.bar()}
+		return gpuprof.Answer{Verdict: "windows compared", Tone: gpuprof.TonePlain, Sentence: gpuprof.AsSentence(c.Headline() + "; without steps a change is not judged"), Bar: c.stepRatioBar()}
 	case c.StepOldNS == c.StepNewNS:
 		return gpuprof.Answer{Verdict: "no change", Tone: gpuprof.TonePlain, Sentence: fmt.Sprintf("The mean step is %s on both sides.", gpuprof.FormatNS(c.StepNewNS))}
 	}
-	a := gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: c.bar()}
+	a := gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: c.stepRatioBar()}
 	half, ok := c.StepNoise()
 	change := c.StepNewNS - c.StepOldNS
 	switch {
@@ -56,8 +56,8 @@ func (c *Comparison) claimSentence() string {
 	return fmt.Sprintf(" %s of the %s that %s claimed.", upperFirst(best.deliveredText(c)), gpuprof.FormatNS(best.OldNS), best.Rule)
 }
 
-// ratios returns new/old of the mean step, and the bounds of its interval (0 if unknown).
-func (c *Comparison) ratios() (ratio, low, high float64) {
+// stepRatios returns new/old of the mean step, and the bounds of its interval (0 if unknown).
+func (c *Comparison) stepRatios() (ratio, low, high float64) {
 	old, now := float64(c.StepOldNS), float64(c.StepNewNS)
 	if half, ok := c.StepNoise(); ok && float64(half) < now {
 		low, high = (now-float64(half))/old, (now+float64(half))/old
@@ -65,9 +65,9 @@ func (c *Comparison) ratios() (ratio, low, high float64) {
 	return now / old, low, high
 }
 
-// changeSentence returns "The mean step is 14.7 ms, was 27.0 ms: -45.6 % (95 % …)", with the text more at its end.
+// changeSentence returns "The mean step is 14.7 ms, was 27.0 ms: -45.6 % (95 % …)", and appends the text more.
 func (c *Comparison) changeSentence(more string) string {
-	ratio, low, high := c.ratios()
+	ratio, low, high := c.stepRatios()
 	return fmt.Sprintf("The mean step is %s, was %s: %s%s.", gpuprof.FormatNS(c.StepNewNS), gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatRatioChange(ratio, low, high), more)
 }
 
@@ -86,12 +86,12 @@ func (c *Comparison) largestChange() string {
 	return ""
 }
 
-// bar returns the ratio of the mean steps, or of the recording windows without steps, for drawing.
-func (c *Comparison) bar() *gpuprof.Bar {
-	of := "mean step, new / old"
+// stepRatioBar returns the ratio of the mean steps, or of the recording windows without steps, for drawing.
+func (c *Comparison) stepRatioBar() *gpuprof.Bar {
+	label := "mean step, new / old"
 	if c.Old.Step.Count == 0 {
-		of = "recording window, new / old"
+		label = "recording window, new / old"
 	}
-	ratio, low, high := c.ratios()
-	return gpuprof.RatioBar(of, ratio, low, high)
+	ratio, low, high := c.stepRatios()
+	return gpuprof.RatioBar(label, ratio, low, high)
 }

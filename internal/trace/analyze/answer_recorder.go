@@ -10,8 +10,8 @@ import (
 // NsightReported begins the warnings with messages of Nsight Systems.
 const NsightReported = "Nsight Systems reported"
 
-// recorderText returns the recorder's own message about what keeps it from recording a device, where no device was
-// recorded; "" without one.
+// recorderText returns the recorder's own message about why it recorded no device, as a sentence; "" without one, or if
+// a device was recorded.
 func (a *Analysis) recorderText() string {
 	if len(a.Devices) > 0 {
 		return ""
@@ -56,13 +56,14 @@ func rankOfMessage(w gpuprof.Warning) int {
 	return 0
 }
 
-// WholeGraphs is the code of the warning that graphs were recorded as one operation each.
+// WholeGraphs is the code of the warning that CUDA graphs were recorded as one operation each.
 const WholeGraphs = "graphs-as-a-whole"
 
-// WholeGraph is the name of such an operation.
+// WholeGraph is the name of an operation that stands for a whole CUDA graph.
 const WholeGraph = "CUDA graph"
 
-// wholeGraphs returns the warning of that code if such graphs take half of the kernels' time or more, else nil.
+// wholeGraphs returns the warning WholeGraphs if graphs recorded as one operation take half of the kernels' time or
+// more, else nil.
 func (a *Analysis) wholeGraphs() *gpuprof.Warning {
 	i := slices.IndexFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == WholeGraphs })
 	if i < 0 {

@@ -140,7 +140,8 @@ func (x *Index) forwardOf(host int32) int32 {
 	return -1
 }
 
-// attributeOps assigns each GPU event the innermost operator around its launch, else the one with its external id.
+// attributeOps assigns to each GPU event the innermost operator around its launch. Without a launch, it is the operator
+// with the external id of the event.
 func (x *Index) attributeOps() {
 	t := x.T
 	x.gpuOp = make([]int32, len(t.GPU))

@@ -77,7 +77,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 		b.Text = strings.TrimSpace(b.Text + " What bounds the program is unknown: too many records of a device are wrong.")
 		return
 	}
-	// The first finding names the kernel, also if a program that runs once works longer on the host before and after it.
+	// A first finding of this rule makes the kernel the subject, although the host may work longer before and after it.
 	oneKernel := slices.ContainsFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleOneKernel && f.First })
 	text := a.findLargestBound(func(k *boundKind) bool { return !oneKernel || k.by != "host" })
 	if oneKernel && b.Share < leastOneKernel {
@@ -96,22 +96,24 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	}
 }
 
-// leastOneKernel is the least share of the step with which a kernel bounds a program that works on the host for longer.
+// leastOneKernel is the least share of the step that the bound of a one-kernel program must take. Below it, the text
+// names the bound of the device's work instead.
 const leastOneKernel = 0.3
 
-// findLargestBound sets the bound to the kind, among those that may be, with the most time, and returns its text.
-func (a *Analysis) findLargestBound(mayBe func(*boundKind) bool) (text string) {
-	b, of := &a.Bound, partsOf(a)
+// findLargestBound sets the bound to the kind with the most time among the kinds that accepts allows, and returns its
+// text.
+func (a *Analysis) findLargestBound(accepts func(*boundKind) bool) (text string) {
+	b, partNS := &a.Bound, partsOf(a)
 	b.By, b.NS, b.Share = "", 0, 0
 	for _, k := range boundKinds(a.Recording != nil && a.Recording.Serving == "decode") {
-		if !mayBe(&k) {
+		if !accepts(&k) {
 			continue
 		}
-		parts := slices.DeleteFunc(k.parts, func(p string) bool { return of[p] == 0 })
-		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(of[q], of[p]) })
+		parts := slices.DeleteFunc(k.parts, func(p string) bool { return partNS[p] == 0 })
+		slices.SortStableFunc(parts, func(p, q string) int { return cmp.Compare(partNS[q], partNS[p]) })
 		var ns int64
 		for _, p := range parts {
-			ns += of[p]
+			ns += partNS[p]
 		}
 		if ns <= b.NS {
 			continue
@@ -162,13 +164,13 @@ func (a *Analysis) hostSentence(whole string) string {
 	}
 	p := a.Host.Parts[0]
 	phrase := hostPhrases()[p.Name]
-	if strings.HasPrefix(p.Name, "outside") && !a.isPlain() { // a program without torch has no operators
+	if strings.HasPrefix(p.Name, "outside") && !a.isPlainPython() { // a program without torch has no operators
 		phrase += " outside operators"
 	}
 	return fmt.Sprintf(" The host thread spends %.0f %% of %s %s.", 100*p.Share, whole, phrase)
 }
 
-// hostPhrases maps the parts of the host account to words for a sentence about the host thread.
+// hostPhrases maps the parts of the host thread's time to words for a sentence about it.
 func hostPhrases() map[string]string {
 	return map[string]string{
 		HostOperators: "in operators", HostLoader: "in the data loader", HostOptimizer: "in the optimizer",

@@ -6,26 +6,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Ledger grants device time to findings, every nanosecond once. It is not safe for concurrent use: rules run in order.
+// Ledger grants each nanosecond of device time to one finding only. It is not safe for concurrent use: rules run in
+// order.
 type Ledger struct {
 	x       *Index
-	steady  map[int]claimable
+	steady  map[int]claimableTime
 	claimed map[int]model.Spans
 }
 
-// claimable is the time of a device that findings can claim.
-type claimable struct {
+// claimableTime is the time of a device that findings can claim.
+type claimableTime struct {
 	starved, busy model.Spans
-	queued        model.Spans // not limited to the steady part: little of it is ever claimed
+	queued        model.Spans // limited to the steady part at each claim, because few findings claim it
 }
 
 // NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{x: x, steady: map[int]claimable{}, claimed: map[int]model.Spans{}}
-	phases := x.phaseSpans() // in a step that counts because every step has phases
+	l := &Ledger{x: x, steady: map[int]claimableTime{}, claimed: map[int]model.Spans{}}
+	phases := x.phaseSpans() // steps with phases count if every step has some
 	steady := x.Steady.Minus(phases)
 	for _, d := range x.Devices {
-		l.steady[d.Device] = claimable{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
+		l.steady[d.Device] = claimableTime{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
 	}
 	return l
 }
@@ -56,15 +57,15 @@ func (l *Ledger) Free(device int) model.Spans {
 	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
-// grantSpans claims the part of want that is in the set of the parameter of and that no finding has claimed yet. It
-// reads only spans near want, to be fast.
-func (l *Ledger) grantSpans(device int, want, of model.Spans) model.Spans {
+// grantSpans claims the part of want that lies in allowed and that no finding has claimed yet. It reads only spans near
+// want, for speed.
+func (l *Ledger) grantSpans(device int, want, allowed model.Spans) model.Spans {
 	if len(want) == 0 {
 		return nil
 	}
 	hull := model.Span{Start: want[0].Start, End: want[len(want)-1].End}
 	claimed := l.claimed[device]
-	got := want.And(of.Near(hull)).Minus(claimed.Near(hull))
+	got := want.And(allowed.Near(hull)).Minus(claimed.Near(hull))
 	if len(got) == 0 {
 		return nil
 	}
@@ -92,10 +93,7 @@ func (x *Index) claimParts(f *Found) map[string]int64 {
 			left -= ns
 		}
 	}
-	for _, d := range x.Devices {
-		if d.Device != f.Device {
-			continue
-		}
+	if d := x.Device(f.Device); d != nil {
 		var sum [maxClasses]int64
 		for _, s := range f.Spans {
 			d.addClasses(&sum, s)

@@ -58,8 +58,8 @@ const maxClasses = 32
 func isCommunication(class uint8) bool { return class == cCommunication || class == cMoEAllToAll }
 
 // classifyKernels assigns a class to every GPU event. Memory operations are copies. A kernel gets its class from the
-// operators around its launch, else from its name. Consecutive kernels of one operator share one look-up, because the
-// context depends only on the launch.
+// operators around its launch, else from its name. Consecutive kernels of one operator share one look-up, because their
+// context is the same.
 func (x *Index) classifyKernels() {
 	t := x.T
 	x.class = make([]uint8, len(t.GPU))
@@ -120,7 +120,7 @@ func (x *Index) launchContextOf(op, launch int32) launchContext {
 func (x *Index) moduleKindAround(host int32) moduleKind {
 	for m := x.moduleOf(host); m >= 0; {
 		switch w := x.Info[x.T.Host[m].Name].model; {
-		case w == moduleConvolution && !x.products:
+		case w == moduleConvolution && !x.hasTensorProducts:
 			return modulePlain
 		case w != moduleNeutral:
 			return w
@@ -144,6 +144,8 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
+// classOf returns the class of a kernel in this context. Some names decide the class; otherwise the operators decide
+// it, or the name if they are unknown.
 func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {
@@ -151,7 +153,7 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 		return kernel
 	case kernel == GEMMClass && s.experts:
 		return cMoEGEMM
-	case in.ofLLM:
+	case in.inLLMTable:
 		return kernel
 	case s.optimizer:
 		return OptimizerClass
@@ -163,7 +165,7 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 	case c == NoClass:
 		c = kernel
 	case s.outer == cConv && (kernel == ElementwiseClass || kernel == cReduction || c == CopyClass):
-		// Casts, the bias and the sum for the bias gradient inside a convolution are no convolution.
+		// Inside a convolution, casts, the bias and the sum for the bias gradient do not count as convolution.
 		c = kernel
 		if s.inner.class == CopyClass {
 			c = CopyClass
@@ -173,7 +175,7 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 	case c == cOther && kernel != NoClass:
 		c = kernel
 	}
-	if s.isPartOfProduct(c) {
+	if s.isPartOfTensorProduct(c) {
 		return cTensorProduct
 	}
 	if c == NoClass {
@@ -182,7 +184,7 @@ func (s *launchContext) classOf(in *NameInfo) uint8 {
 	return c
 }
 
-func (s *launchContext) isPartOfProduct(c uint8) bool {
+func (s *launchContext) isPartOfTensorProduct(c uint8) bool {
 	switch c {
 	case ElementwiseClass, cReduction, CopyClass:
 		return s.product == moduleTensorProduct

@@ -103,14 +103,15 @@ func (s *StepSpan) OnlyPrefill() bool { return s.Prefill > 0 && s.Decode == 0 }
 // OnlyDecode reports whether all requests of a serving step are in decode.
 func (s *StepSpan) OnlyDecode() bool { return s.Prefill == 0 && s.Decode > 0 }
 
-// classifyServing reads the requests of each step from its name. Attention kernels of steps with only prefill or only
-// decode get the class of that phase. A kernel name that engines share with other programs gets the class that it has
-// in engines.
+// classifyServing reads the requests of each step from its name, and finds whether the recording serves prefill, decode
+// or both. Attention kernels of steps with only prefill or only decode get the class of that phase. Kernel names that
+// engines share with other programs get the class that they have in engines.
 func (x *Index) classifyServing(e engineStep) {
 	if e.serves == nil {
 		return
 	}
 	phase := make([]uint8, len(x.Steps))
+	prefill, decode := false, false
 	for k := range x.Steps {
 		phase[k] = cAttention
 		if m := e.name.FindStringSubmatch(x.Steps[k].Name); m != nil {
@@ -122,8 +123,10 @@ func (x *Index) classifyServing(e engineStep) {
 			case s.OnlyDecode():
 				phase[k] = cAttentionDecode
 			}
+			prefill, decode = prefill || s.Prefill > 0, decode || s.Decode > 0
 		}
 	}
+	x.Recording.Serving = servingPhase(prefill, decode)
 	named := make([]uint8, len(x.T.Names))
 	for id, name := range x.T.Names {
 		named[id] = NoClass

@@ -207,7 +207,7 @@ func TestClassesOfKernelTable(t *testing.T) {
 	for want, names := range llmKernels {
 		x := newBuilder().launch(names[0], 0, 5, 10, 20).index(t)
 		k := kernelSums{byName: map[string]*kernelSum{}}
-		k.add(x)
+		k.addTrace(x)
 		if got := k.sortedKernels(); len(got) != 1 || got[0].Class != want {
 			t.Errorf("%s: %+v, want class %s", names[0], got, want)
 		}

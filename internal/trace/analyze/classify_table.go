@@ -156,7 +156,7 @@ var kernelTable = []nameRule{
 }
 
 // tritonTable classifies kernels that TorchInductor fused, by the operators in the kernel name
-// (triton_red_fused_native_layer_norm_3), first match: the most expensive operator counts, then the kind of kernel.
+// (triton_red_fused_native_layer_norm_3), first match: the most expensive operator decides, else the kind of kernel.
 var tritonTable = []nameRule{
 	{class: cAttention, any: []string{"attention"}},
 	{class: cScatter, any: []string{
@@ -170,13 +170,13 @@ var tritonTable = []nameRule{
 	{class: ElementwiseClass, any: []string{"triton_poi_", "triton_for_"}},
 }
 
-// withoutLibrary shortens names of libraries that contain a word of the tables, so that the word does not match them.
-var withoutLibrary = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
+// libraryShortener shortens names of libraries that contain a word of the tables, so that the word does not match them.
+var libraryShortener = strings.NewReplacer("fbgemm", "fbg", "flashinfer::", "fi::")
 
 // parseOpName classifies the name of an operator. A table word that starts with '=' matches the bare name, with or
 // without underscores at the end ("=add" matches aten::add and aten::add_).
 func parseOpName(name string) opMeaning {
-	full := withoutLibrary.Replace(strings.ToLower(name))
+	full := libraryShortener.Replace(strings.ToLower(name))
 	full = strings.TrimPrefix(full, "autograd::engine::evaluate_function: ")
 	full = strings.TrimPrefix(full, "torch::autograd::")
 	bare := full
@@ -201,7 +201,7 @@ func parseOpName(name string) opMeaning {
 }
 
 // matchBare reports whether exact ("=name$") matches a word of the table. A word that ends in '_' matches the start of
-// the name, another the whole name.
+// the name, any other word the whole name.
 func matchBare(exact, word string) bool {
 	if strings.HasSuffix(word, "_") {
 		return strings.HasPrefix(exact, word)
@@ -209,10 +209,10 @@ func matchBare(exact, word string) bool {
 	return len(exact) == len(word)+1 && strings.HasPrefix(exact, word)
 }
 
-// kernelClassOf classifies the name of a kernel; NoClass without a match. ofLLM reports a match in llmTable, which
+// kernelClassOf classifies the name of a kernel; NoClass without a match. inLLMTable reports a match in llmTable, which
 // decides the class whatever operators are around the launch.
-func kernelClassOf(name string) (class uint8, ofLLM bool) {
-	s := withoutLibrary.Replace(strings.ToLower(name))
+func kernelClassOf(name string) (class uint8, inLLMTable bool) {
+	s := libraryShortener.Replace(strings.ToLower(name))
 	table := kernelTable
 	if strings.HasPrefix(s, "triton_") {
 		table = tritonTable

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,10 +40,10 @@ type Collectives struct {
 	Dur   model.Column `json:"dur"`
 	After model.Column `json:"after"` // the previous collective on the same stream plus one, 0 none
 
-	// Moments lists one entry for each moment, in order: 2i is the request of collective i, 2i+1 the time at which the
-	// rank begins to wait for the end of collective i, and -1-k the end of step k. Work, Idle and Held divide the time
-	// since the previous moment: work of the rank, idle time, and communication that is no collective of a whole group;
-	// waits for collectives are in none of them.
+	// Moments lists one entry for each moment, in order. Entry 2i is the request of collective i. Entry 2i+1 is the
+	// time at which the rank begins to wait for the end of collective i. Entry -1-k is the end of step k. Work, Idle
+	// and Held divide the time since the previous moment: work of the rank, idle time, and communication that is not a
+	// collective of a whole group. Waits for collectives are in none of them.
 	Moments model.Column `json:"moments"`
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
@@ -93,7 +94,7 @@ func CollectivesOf(indexes []*Index) []Collectives {
 
 type collectiveCall struct {
 	model.Span
-	asked       int64 // time from which only other ranks delay the collective; at most Start
+	requested   int64 // time from which only other ranks delay the collective; at most Start
 	kind, group string
 	seq, bytes  int64
 	stream      int64
@@ -101,14 +102,15 @@ type collectiveCall struct {
 	after       int // the previous call on the stream plus one, 0 none
 }
 
-// timeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
-type timeline struct {
+// rankTimeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
+type rankTimeline struct {
 	whole   model.Span
 	steps   []StepSpan
 	calls   []collectiveCall
 	compute model.Spans // time in which the rank works
 	other   model.Spans // communication outside calls
-	waited  func(end, next int64) bool
+	// waited reports whether the host waited for a collective that ended at end before more work began at next.
+	waited func(end, next int64) bool
 	// lateEnds reports that the recorded end of a call may be later than the time at which the rank resumed.
 	lateEnds bool
 }
@@ -136,10 +138,10 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-// collectivesOf returns the collectives of a device whose kind the function takes accepts; nil if there are none.
-func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Collectives {
-	t := &timeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
-	told := x.T.CollectivesByCorr()
+// collectivesOf returns the collectives of a device of the kinds that accepts allows; nil without any.
+func (x *Index) collectivesOf(d *DeviceTime, accepts func(kind string) bool) *Collectives {
+	t := &rankTimeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
+	details := x.T.CollectivesByCorr()
 	var other []model.Span
 	ready := x.readyTimes(d)
 	for _, g := range d.Ops {
@@ -147,13 +149,13 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 		if op.Kind != model.Kernel || !x.Class(g).Communicates() {
 			continue
 		}
-		c := x.collectiveCallOf(g, told[op.Corr])
+		c := x.collectiveCallOf(g, details[op.Corr])
 		// Ranks finish the exchange between experts at different times, so its shortest duration is not the transfer time.
-		if c.step = x.stepOfLaunch(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !takes(c.kind) {
+		if c.step = x.stepOfLaunch(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !accepts(c.kind) {
 			other = append(other, c.Span)
 			continue
 		}
-		c.asked = min(op.Start, max(ready(op), t.steps[0].Window.Start))
+		c.requested = min(op.Start, max(ready(op), t.steps[0].Window.Start))
 		t.calls = append(t.calls, c)
 	}
 	if len(t.calls) == 0 {
@@ -174,7 +176,7 @@ func (x *Index) collectivesOf(d *DeviceTime, takes func(kind string) bool) *Coll
 			names[x.T.Name(op.Name)] = true
 		}
 	}
-	out.Role = roleOf(names)
+	out.Role = hashRole(names)
 	return out
 }
 
@@ -191,8 +193,8 @@ func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	return -1
 }
 
-// readyTimes returns a function for the time at which the input of a collective was ready: the end of all operations
-// that the host launched before the collective.
+// readyTimes returns a function for the time at which the input of a collective was ready: the end of all other
+// operations that the host launched before it, or its own launch if that is later.
 func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	type launched struct{ at, end int64 }
 	var list []launched
@@ -219,21 +221,20 @@ func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// collectiveCallOf describes a communication kernel. The argument told has the details that the profiler recorded, nil
-// without any.
-func (x *Index) collectiveCallOf(g int32, told *model.Collective) collectiveCall {
+// collectiveCallOf describes a communication kernel. details holds the recorded properties, nil without any.
+func (x *Index) collectiveCallOf(g int32, details *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
 	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}
-	if told == nil {
+	if details == nil {
 		c.kind = string(x.CollectiveOf(g))
 		return c
 	}
-	c.kind = string(collectiveNamed(x.T.Name(told.Name)))
-	c.group = strings.Trim(x.T.Name(told.Group)+" "+x.T.Name(told.Ranks), " ")
-	if told.Size > 0 {
-		c.group = strconv.Itoa(int(told.Size)) + " " + c.group
+	c.kind = string(parseCollectiveKind(x.T.Name(details.Name)))
+	c.group = strings.Trim(x.T.Name(details.Group)+" "+x.T.Name(details.Ranks), " ")
+	if details.Size > 0 {
+		c.group = strconv.Itoa(int(details.Size)) + " " + c.group
 	}
-	c.seq, c.bytes = told.Seq, told.In*max(1, opcost.ElementBytes(x.T.Name(told.Element)))
+	c.seq, c.bytes = details.Seq, details.In*max(1, opcost.ElementBytes(x.T.Name(details.Element)))
 	return c
 }
 
@@ -250,8 +251,8 @@ func isGroupCollective(kind string) bool {
 	return synchronizesAll(kind) || CollectiveKind(kind) == BroadcastCalls
 }
 
-// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective and
-// launched the next operation of the device only afterwards.
+// waitedOnHost returns a function that reports whether the host waited for the device at the end of a collective, and
+// launched the next operation only afterwards.
 func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 	var waits []model.Span
 	for i := range x.T.Host {
@@ -269,7 +270,7 @@ func (x *Index) waitedOnHost(d *DeviceTime) func(end, next int64) bool {
 
 // hostCollectives returns the communication by a library of the host (gloo), without a device; nil without any.
 func (x *Index) hostCollectives() *Collectives {
-	t := &timeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
+	t := &rankTimeline{steps: x.countedSteps(), waited: func(int64, int64) bool { return true }, lateEnds: true}
 	var work []model.Span
 	names := map[string]bool{}
 	for i := range x.T.Host {
@@ -279,9 +280,9 @@ func (x *Index) hostCollectives() *Collectives {
 			continue
 		}
 		library, _, _ := strings.Cut(name, ":")
-		if slices.Contains([]string{"gloo", "mpi", "ucc"}, library) && synchronizesAll(string(collectiveNamed(name))) {
+		if slices.Contains([]string{"gloo", "mpi", "ucc"}, library) && synchronizesAll(string(parseCollectiveKind(name))) {
 			if step := stepOf(t.steps, h.Start); step >= 0 {
-				t.calls = append(t.calls, collectiveCall{Span: model.Span{Start: h.Start, End: h.End}, asked: h.Start, kind: string(collectiveNamed(name)), step: step})
+				t.calls = append(t.calls, collectiveCall{Span: model.Span{Start: h.Start, End: h.End}, requested: h.Start, kind: string(parseCollectiveKind(name)), step: step})
 			}
 			continue
 		}
@@ -296,16 +297,11 @@ func (x *Index) hostCollectives() *Collectives {
 	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	t.compute = model.UnionOf(work)
 	out := t.buildColumns()
-	out.Rank, out.World, out.Trace, out.OnHost, out.Role = x.T.Rank, x.T.World, x.T.Path, true, roleOf(names)
+	out.Rank, out.World, out.Trace, out.OnHost, out.Role = x.T.Rank, x.T.World, x.T.Path, true, hashRole(names)
 	return out
 }
 
-func roleOf(names map[string]bool) string {
-	list := make([]string, 0, len(names))
-	for n := range names {
-		list = append(list, n)
-	}
-	slices.Sort(list)
-	sum := sha256.Sum256([]byte(strings.Join(list, "\x00")))
+func hashRole(names map[string]bool) string {
+	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(maps.Keys(names)), "\x00")))
 	return hex.EncodeToString(sum[:6])
 }

@@ -11,7 +11,7 @@ import (
 
 // chainStreams links the calls of each stream, which run one after the other, and corrects their request times. A call
 // that begins after a gap was requested when it began, because the stream was free.
-func (t *timeline) chainStreams() {
+func (t *rankTimeline) chainStreams() {
 	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	last := map[int64]int{}
 	for i := range t.calls {
@@ -19,19 +19,19 @@ func (t *timeline) chainStreams() {
 		before, ok := last[c.stream]
 		last[c.stream] = i
 		if !ok {
-			c.asked = c.Start
+			c.requested = c.Start
 			continue
 		}
 		c.after = before + 1
 		if c.Start-t.calls[before].End > adjacentNS {
-			c.asked = c.Start
+			c.requested = c.Start
 		}
 	}
 }
 
 // dropEarlySteps drops early steps until mostCollectives collectives or one step remain. It returns the number of
 // dropped steps.
-func (t *timeline) dropEarlySteps() int {
+func (t *rankTimeline) dropEarlySteps() int {
 	per := make([]int, len(t.steps))
 	for i := range t.calls {
 		per[t.calls[i].step]++
@@ -61,14 +61,14 @@ func (t *timeline) dropEarlySteps() int {
 	return from
 }
 
-// moment is an entry of Collectives.Moments.
+// moment is an entry of Collectives.Moments with its time, ns.
 type moment struct {
 	at    int64
-	order int // at equal times: requests, then waits, then ends of steps
-	what  int64
+	order int   // at equal times: requests, then waits, then ends of steps
+	entry int64 // value in Collectives.Moments
 }
 
-func (t *timeline) buildColumns() *Collectives {
+func (t *rankTimeline) buildColumns() *Collectives {
 	out := &Collectives{Cut: t.dropEarlySteps(), Names: []string{}}
 	t.whole = model.Span{Start: t.steps[0].Window.Start, End: t.steps[len(t.steps)-1].Window.End}
 	out.begin = t.whole.Start
@@ -97,7 +97,7 @@ func (t *timeline) buildColumns() *Collectives {
 		w := model.Span{Start: at, End: max(at, m.at)}
 		work, wait := t.compute.TotalIn(w), blocked.TotalIn(w)
 		held := t.other.Minus(t.compute).Minus(blocked).TotalIn(w)
-		out.Moments, out.Work = append(out.Moments, m.what), append(out.Work, work)
+		out.Moments, out.Work = append(out.Moments, m.entry), append(out.Work, work)
 		out.Held, out.Idle = append(out.Held, held), append(out.Idle, w.Len()-work-wait-held)
 		at = w.End
 	}
@@ -114,15 +114,15 @@ func stepNumber(name string, place int64) int64 {
 
 // endsLate reports whether the rank resumed at the end of a collective although the recorded end is later: a library
 // may wake the rank before it records the end, on a thread that waits for a core. The wait must exceed that delay.
-func (t *timeline) endsLate(c *collectiveCall, gap model.Span) bool {
-	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
+func (t *rankTimeline) endsLate(c *collectiveCall, gap model.Span) bool {
+	wait, late := gap.End-max(gap.Start, c.requested), c.End-gap.End
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
-// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a
-// requested collective if it resumes when the collective ends, or if the host waits for the end before it launches
-// more work.
-func (t *timeline) findMoments() ([]moment, model.Spans) {
+// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a requested
+// collective if it resumes when the collective ends. It also waits for it if the host waits for the end before it
+// launches more work.
+func (t *rankTimeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans
 	by := make([]int, len(t.calls)) // indexes of calls, sorted by end
@@ -151,7 +151,7 @@ func (t *timeline) findMoments() ([]moment, model.Spans) {
 			continue
 		}
 		c := &t.calls[last]
-		from := max(gap.Start, c.asked)
+		from := max(gap.Start, c.requested)
 		if c.End-from < leastWaitNS || gap.End-c.End > adjacentNS && !t.waited(c.End, gap.End) {
 			continue
 		}
@@ -159,7 +159,7 @@ func (t *timeline) findMoments() ([]moment, model.Spans) {
 		out = append(out, moment{from, 1, int64(2*last + 1)})
 	}
 	for i := range t.calls {
-		at := t.calls[i].asked
+		at := t.calls[i].requested
 		if w := blocked.Around(at); w != nil {
 			at = w[0].Start
 		}

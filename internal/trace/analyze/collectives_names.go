@@ -25,23 +25,23 @@ const (
 // operators come first because NCCL runs an all-to-all as sends and receives.
 func (x *Index) CollectiveOf(g int32) CollectiveKind {
 	for h := x.EnclosingOp(g); h >= 0; h = x.OpAbove(h) {
-		if k := collectiveNamed(x.T.Name(x.T.Host[h].Name)); k != otherCalls {
+		if k := parseCollectiveKind(x.T.Name(x.T.Host[h].Name)); k != otherCalls {
 			return k
 		}
 	}
 	if l := x.T.GPU[g].Launch; l >= 0 {
 		for h := x.Parent(l); h >= 0; h = x.Parent(h) {
 			if e := &x.T.Host[h]; e.Kind == model.Annotation {
-				if k := collectiveNamed(x.T.Name(e.Name)); k != otherCalls {
+				if k := parseCollectiveKind(x.T.Name(e.Name)); k != otherCalls {
 					return k
 				}
 			}
 		}
 	}
-	return collectiveNamed(x.T.Name(x.T.GPU[g].Name))
+	return parseCollectiveKind(x.T.Name(x.T.GPU[g].Name))
 }
 
-func collectiveNamed(name string) CollectiveKind {
+func parseCollectiveKind(name string) CollectiveKind {
 	s := strings.NewReplacer("_", "", " ", "", "-", "").Replace(strings.ToLower(name))
 	for _, k := range []struct {
 		word string

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Traces whose operators differ by more than this share come from different programs.
+	// Traces whose operators differ by more than this share may come from different programs.
 	differentOps = 0.30
 )
 
@@ -73,7 +73,7 @@ func partsOf(a *Analysis) map[string]int64 {
 // devices.
 func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	host := len(before.Devices)+len(after.Devices) == 0
-	of := func(a *Analysis) map[string]int64 {
+	times := func(a *Analysis) map[string]int64 {
 		out := map[string]int64{}
 		for i := range a.Operators {
 			o := &a.Operators[i]
@@ -87,7 +87,7 @@ func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 		}
 		return out
 	}
-	return of(before), of(after)
+	return times(before), times(after)
 }
 
 // listChanges pairs the quantities of both sides, largest change first, without those that are zero on both sides.

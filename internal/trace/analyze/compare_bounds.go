@@ -7,20 +7,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// backends matches the library in an operator's name: cuDNN, MIOpen, and the implementations of attention.
+// backends matches the library or implementation in the name of an attention or a batch normalization.
 var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
-// boundKey identifies an operator on both sides; within has the shapes of the attention around it.
+// boundKey identifies an operator on both sides; within has the shapes of the enclosing attention, "" outside of one.
 type boundKey struct{ name, shapes, within string }
 
-// boundSides adds up an operator on both sides, with the longest time of one kind of call on each.
+// boundSides adds up an operator on both sides. longest is the longest time, ns, that was added to each side.
 type boundSides struct {
 	BoundChange
 	longest [2]int64
 }
 
-// boundChanges pairs the operators of two rooflines by shapes and name without library. Parts of an attention that
-// only one side has are paired as the attention. Time without a cost is paired by name. nil if a side has no roofline.
+// boundChanges pairs the operators of two rooflines by shapes and by name without the library. Parts of an attention
+// that only one side has are added up to one attention (joinAttention). Operators without a cost model are paired by
+// name. The result is nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -36,10 +37,10 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	for side, r := range []*Roofline{before, after} {
 		for i := range r.Operators {
 			o := &r.Operators[i]
-			at(o.Name, o.Shapes, o.Within).add(side, o.NS, float64(o.BoundNS), o.Kernel)
+			at(o.Name, o.Shapes, o.Within).addOperator(side, o.NS, float64(o.BoundNS), o.Kernel)
 		}
 		for _, u := range r.Unmodelled {
-			at(u.Name, "", "").add(side, u.NS, 0, "")
+			at(u.Name, "", "").addOperator(side, u.NS, 0, "")
 		}
 	}
 	joinAttention(by)
@@ -53,8 +54,8 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	return out
 }
 
-// joinAttention adds up the parts of attentions of equal shapes, if each side has parts that the other has not: a
-// fused kernel on one, products and a softmax on the other.
+// joinAttention adds up the parts of attentions of equal shapes, if each side has parts that the other lacks: a fused
+// kernel on one side, matrix products and a softmax on the other.
 func joinAttention(by map[boundKey]*boundSides) {
 	single := map[string][2][]boundKey{}
 	for k, c := range by {
@@ -78,7 +79,7 @@ func joinAttention(by map[boundKey]*boundSides) {
 			slices.SortFunc(keys, func(a, b boundKey) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.shapes, b.shapes)) })
 			for _, k := range keys {
 				ns, share, kernel := by[k].fieldsOf(side)
-				whole.add(side, *ns, *share*float64(*ns), *kernel)
+				whole.addOperator(side, *ns, *share*float64(*ns), *kernel)
 				delete(by, k)
 			}
 		}
@@ -94,9 +95,9 @@ func (c *boundSides) fieldsOf(side int) (ns *int64, share *float64, kernel *stri
 	return &c.NewNS, &c.NewShare, &c.NewKernel
 }
 
-// add adds the time and the bound of an operator to a side. Calls with other strides or values are separate operators.
-// The share is 0 if any of them has no bound.
-func (c *boundSides) add(side int, ns int64, boundNS float64, kernel string) {
+// addOperator adds the time and the bound of an operator to a side. Calls with other strides or values are separate
+// operators of a roofline. The share is 0 if any of them has no bound.
+func (c *boundSides) addOperator(side int, ns int64, boundNS float64, kernel string) {
 	sum, share, most := c.fieldsOf(side)
 	bound := *share*float64(*sum) + boundNS
 	known := boundNS > 0 && (*sum == 0 || *share > 0)
@@ -109,8 +110,8 @@ func (c *boundSides) add(side int, ns int64, boundNS float64, kernel string) {
 	}
 }
 
-// BoundShares returns, for the operators with a bound on both sides, the sum of the bounds divided by the sum of the
-// times on each side; 0 without such operators.
+// BoundShares returns, for each side, the sum of the bounds divided by the sum of the times, over the operators with a
+// bound on both sides. It returns 0 without such operators.
 func (c *Comparison) BoundShares() (old, now float64) {
 	var oldNS, newNS float64
 	for _, b := range c.Bounds {

@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
 
 const (
-	// A claim, an upper bound, came true if its parts of the step became shorter by the claim/claimSlack or more.
+	// A claim is an upper bound. It came true if its parts of the step became shorter by claim/claimSlack or more.
 	claimSlack = 1.35
-	// A finding that both analyses have is called smaller if its claim (the most time per step that it says can be saved)
-	// is below changedLess times the old claim, and larger if it is above changedMore times the old claim.
+	// A finding of both analyses is smaller if its claim per step is below changedLess times the old claim, and larger
+	// if it is above changedMore times the old claim.
 	changedLess = 0.8
 	changedMore = 1.25
 	notTried    = "not tried"
 	// A part of the step belongs to a claim if it holds at least this share of the claim.
-	ownPart = 0.05
+	leastPartShare = 0.05
 )
 
 type ruleClaim struct {
@@ -38,7 +37,7 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 		}
 		c := ruleClaim{ns: f.StepNS, rare: f.RareNS}
 		for _, part := range slices.Sorted(maps.Keys(f.Parts)) {
-			if float64(f.Parts[part]) >= ownPart*float64(f.StepNS) {
+			if float64(f.Parts[part]) >= leastPartShare*float64(f.StepNS) {
 				c.parts = append(c.parts, part)
 			}
 		}
@@ -80,7 +79,7 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 		c.Findings = append(c.Findings, FindingChange{
 			Rule: id, OldNS: was.ns, NewNS: is.ns, OldRareNS: was.rare, NewRareNS: is.rare,
 			Parts: was.parts, SavedNS: c.StepOldNS - c.StepNewNS,
-			Outcome: outcomeOf(had, has, cmp.Or(was.ns, was.rare), cmp.Or(is.ns, is.rare)),
+			Outcome: nameOutcome(had, has, cmp.Or(was.ns, was.rare), cmp.Or(is.ns, is.rare)),
 		})
 	}
 	for i := range c.Findings {
@@ -93,7 +92,7 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 		if f.OldNS > 0 && c.Comparable() {
 			f.measureDelivered(c)
 		}
-		f.judgeClaim(c, changed, c.triedWith(f))
+		f.judgeClaim(c, changed, c.sumTriedClaims(f))
 	}
 	untested := func(f FindingChange) bool { return f.CameTrue == notTried }
 	tested := slices.DeleteFunc(slices.Clone(c.Findings), untested)
@@ -101,8 +100,8 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 	c.Findings = slices.Concat(tested, others)
 }
 
-// triedWith returns the sum of the claims, ns, of all tested findings that share a part of the step with f.
-func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
+// sumTriedClaims returns the sum of the claims, ns, of all tested findings that share a part of the step with f.
+func (c *Comparison) sumTriedClaims(f *FindingChange) (ns int64) {
 	for i := range c.Findings {
 		g := &c.Findings[i]
 		shared := len(f.Parts) == 0 || len(g.Parts) == 0 || slices.ContainsFunc(g.Parts, func(p string) bool { return slices.Contains(f.Parts, p) })
@@ -113,9 +112,9 @@ func (c *Comparison) triedWith(f *FindingChange) (ns int64) {
 	return ns
 }
 
-// outcomeOf names the change of a finding from whether it was found (had, has) and its claims (was, is), ns, or its times
-// in some steps only.
-func outcomeOf(had, has bool, was, is int64) string {
+// nameOutcome names the change of a finding. had and has report whether it was found before and after the change; was
+// and is are its claims, or its times in some steps only, ns.
+func nameOutcome(had, has bool, was, is int64) string {
 	switch {
 	case !has:
 		return "gone"
@@ -133,12 +132,12 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judgeClaim compares the old claim with the reduction of its parts of the step. The argument made reports that a
-// setting was changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
-func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
+// judgeClaim compares the old claim with the reduction of its parts of the step. settingChanged reports that a setting
+// was changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
+func (f *FindingChange) judgeClaim(c *Comparison, settingChanged bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
-	say := func(cameTrue, format string, args ...any) {
+	judge := func(cameTrue, format string, args ...any) {
 		f.CameTrue, f.Statement = cameTrue, f.Rule+fmt.Sprintf(format, args...)
 	}
 	claimed := fmt.Sprintf("up to %s %s", gpuprof.FormatNS(claim), unit)
@@ -148,31 +147,31 @@ func (f *FindingChange) judgeClaim(c *Comparison, made bool, tried int64) {
 	}
 	switch {
 	case f.Outcome == "new":
-		say(notTried, " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
+		judge(notTried, " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), PerStepWord(c.New.Step.Count > 0))
 	case claim == 0:
-		say(notTried, " is %s; it had claimed no time", f.Outcome)
-	case !f.wasTried() && !made:
-		say(notTried, " is %s, so its claim was not tested: %s before, %s now", f.Outcome, claimed, gpuprof.FormatNS(f.NewNS))
+		judge(notTried, " is %s; it had claimed no time", f.Outcome)
+	case !f.wasTried() && !settingChanged:
+		judge(notTried, " is %s, so its claim was not tested: %s before, %s now", f.Outcome, claimed, gpuprof.FormatNS(f.NewNS))
 	case !c.Comparable():
-		say("unknown", " is %s; whether its claim of %s came true is unknown: one side has no steps", f.Outcome, claimed)
+		judge("unknown", " is %s; whether its claim of %s came true is unknown: one side has no steps", f.Outcome, claimed)
 	case f.HighNS == nil:
-		say("unknown", " is %s; %s of %s claimed, but one step on a side does not tell a change from noise", f.Outcome, delivered, claimed)
+		judge("unknown", " is %s; %s of %s claimed, but one step on a side does not tell a change from noise", f.Outcome, delivered, claimed)
 	case got-noise <= 0 && got+noise >= claim:
-		say("unknown", " is %s; whether its claim of %s came true is not decided: %s, within the %s by which such steps vary",
+		judge("unknown", " is %s; whether its claim of %s came true is not decided: %s, within the %s by which such steps vary",
 			f.Outcome, claimed, delivered, gpuprof.FormatNS(noise))
 	case got <= noise:
-		say("no", " is %s but its claim of %s did not come true: %s", f.Outcome, claimed, delivered)
+		judge("no", " is %s but its claim of %s did not come true: %s", f.Outcome, claimed, delivered)
 		if abs(got) <= noise && got != 0 {
 			f.Statement += fmt.Sprintf(", within the %s by which the mean moves from recording to recording", gpuprof.FormatNS(noise))
 		}
 	case float64(got)*claimSlack < float64(claim):
-		say("partly", " is %s and its claim of %s came true in part: %s", f.Outcome, claimed, delivered)
+		judge("partly", " is %s and its claim of %s came true in part: %s", f.Outcome, claimed, delivered)
 	case got <= claim+noise:
-		say("yes", " is %s and its claim of %s came true: %s", f.Outcome, claimed, delivered)
+		judge("yes", " is %s and its claim of %s came true: %s", f.Outcome, claimed, delivered)
 	case got <= tried+noise:
-		say("yes", " is %s and its claim of %s came true together with others that claimed %s in all: %s", f.Outcome, claimed, gpuprof.FormatNS(tried), delivered)
+		judge("yes", " is %s and its claim of %s came true together with others that claimed %s in all: %s", f.Outcome, claimed, gpuprof.FormatNS(tried), delivered)
 	default:
-		say("partly", " is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Outcome, delivered, gpuprof.FormatNS(max(tried, claim)))
+		judge("partly", " is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Outcome, delivered, gpuprof.FormatNS(max(tried, claim)))
 	}
 	if f.CameTrue == "yes" || f.CameTrue == "partly" {
 		f.Statement += f.stepText(c)
@@ -198,9 +197,9 @@ func (f *FindingChange) deliveredText(c *Comparison) string {
 		}
 		return changedText("the mean step", f.DeliveredNS)
 	}
-	what := joinAnd(f.Parts)
-	if over := c.takingOver(f.Parts); len(over) > 0 {
-		what += ", with " + joinAnd(over) + " in its place,"
+	what := gpuprof.WordList(f.Parts, "and")
+	if over := c.listReplacements(f.Parts); len(over) > 0 {
+		what += ", with " + gpuprof.WordList(over, "and") + " in its place,"
 	}
 	switch {
 	case f.DeliveredNS < 0:
@@ -209,13 +208,6 @@ func (f *FindingChange) deliveredText(c *Comparison) string {
 		return what + " did not change"
 	}
 	return what + " fell by " + gpuprof.FormatNS(f.DeliveredNS)
-}
-
-func joinAnd(words []string) string {
-	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
-	}
-	return strings.Join(words, "")
 }
 
 func changedText(what string, saved int64) string {
@@ -249,5 +241,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps is the number of steps below which a side has few: sentences about the mean step then give their number.
+// fewSteps: sentences about the mean step give the number of steps if a side has fewer.
 const fewSteps = 10

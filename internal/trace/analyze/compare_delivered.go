@@ -19,7 +19,7 @@ const leastNoise = 0.01
 // measureDelivered measures by how much the parts of the claim became shorter, with Welch's 95 % interval from the
 // steps of both recordings. The interval is at least leastNoise of the parts.
 func (f *FindingChange) measureDelivered(c *Comparison) {
-	parts := slices.Concat(f.Parts, c.takingOver(f.Parts))
+	parts := slices.Concat(f.Parts, c.listReplacements(f.Parts))
 	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)
 	was, is := partsSum(c.Old, parts), partsSum(c.New, parts)
 	f.DeliveredNS = was - is
@@ -31,8 +31,8 @@ func (f *FindingChange) measureDelivered(c *Comparison) {
 	f.LowNS, f.HighNS = &low, &high
 }
 
-// StepNoise returns half of the width of the 95 % interval of the change of the mean step, ns, from the variation of
-// the steps on both sides; ok is false with fewer than two steps on a side.
+// StepNoise returns half of the width of the 95 % interval of the change of the mean step, ns. It follows from the
+// variation of the steps on both sides; ok is false with fewer than two steps on a side.
 func (c *Comparison) StepNoise() (half int64, ok bool) {
 	before, after := stepSums(c.Old, nil), stepSums(c.New, nil)
 	if len(before) < 2 || len(after) < 2 || !c.Comparable() {
@@ -55,8 +55,9 @@ func (c *Comparison) NoiseText() string {
 	return ""
 }
 
-// takingOver lists classes that appear only after the change: kernels such as fused attention replace work of a claim.
-func (c *Comparison) takingOver(parts []string) (classes []string) {
+// listReplacements lists classes that appear only after the change: kernels such as fused attention replace the work of
+// a claim.
+func (c *Comparison) listReplacements(parts []string) (classes []string) {
 	old := c.Old.Step.Parts.Classes
 	var work int64
 	for _, p := range parts {
@@ -66,8 +67,8 @@ func (c *Comparison) takingOver(parts []string) (classes []string) {
 		return nil
 	}
 	for class, ns := range c.New.Step.Parts.Classes {
-		appears := float64(old[class]) < ownPart*float64(ns)
-		if appears && float64(ns) >= ownPart*float64(work) && !slices.Contains(parts, string(class)) {
+		appears := float64(old[class]) < leastPartShare*float64(ns)
+		if appears && float64(ns) >= leastPartShare*float64(work) && !slices.Contains(parts, string(class)) {
 			classes = append(classes, string(class))
 		}
 	}
@@ -95,12 +96,12 @@ func stepSums(a *Analysis, parts []string) []float64 {
 		if s.Dropped {
 			continue
 		}
-		out = append(out, float64(s.sumOf(parts)))
+		out = append(out, float64(s.sumParts(parts)))
 	}
 	return out
 }
 
-func (s *StepTime) sumOf(parts []string) (ns int64) {
+func (s *StepTime) sumParts(parts []string) (ns int64) {
 	if len(parts) == 0 {
 		return s.DurNS
 	}
@@ -122,7 +123,7 @@ func (s *StepTime) sumOf(parts []string) (ns int64) {
 // welchHalf returns half of the width of the 95 % interval of the difference of two means with unequal variances
 // (Welch, Biometrika 34, 1947). It uses the plain standard deviation, because one slow step moves the mean too.
 func welchHalf(a, b []float64) float64 {
-	errorOf := func(x []float64) (squared, free float64) {
+	errorOf := func(x []float64) (squared, degrees float64) {
 		n := float64(len(x))
 		return stat.Variance(x, nil) / n, n - 1
 	}
@@ -134,6 +135,6 @@ func welchHalf(a, b []float64) float64 {
 	if va+vb == 0 {
 		return 0
 	}
-	free := (va + vb) * (va + vb) / (va*va/na + vb*vb/nb)
-	return stats.TQuantile(free, 0.975) * math.Sqrt(va+vb)
+	degrees := (va + vb) * (va + vb) / (va*va/na + vb*vb/nb)
+	return stats.TQuantile(degrees, 0.975) * math.Sqrt(va+vb)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
+// cutter fills a model.Cut with the part of a recording that is to be kept.
 type cutter struct {
 	*model.Cut
 	x *Index
@@ -91,31 +92,31 @@ func (x *Index) StepNumbers() []int64 {
 }
 
 // StepsPart returns the selected steps with their device work. The error wraps ErrUsage if the trace lacks the steps.
-func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
+func (x *Index) StepsPart(selected Range) (*model.Cut, error) {
 	if len(x.Steps) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", asked.text, x.T.Path).WithFix("give a stretch of time with --window")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", selected.text, x.T.Path).WithFix("give a stretch of time with --window")
 	}
 	numbers := x.StepNumbers()
 	first, last := numbers[0], numbers[len(numbers)-1]
-	if asked.to == math.MaxInt64 {
-		asked.to = last
+	if selected.to == math.MaxInt64 {
+		selected.to = last
 	}
-	if !strings.HasPrefix(asked.text, "..") && asked.from < first || asked.from > last || asked.to > last || asked.to < first {
-		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d", asked.text, x.T.Path, first, last).WithFix("give --steps %d..%d or less", first, last)
+	if !strings.HasPrefix(selected.text, "..") && selected.from < first || selected.from > last || selected.to > last || selected.to < first {
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d", selected.text, x.T.Path, first, last).WithFix("give --steps %d..%d or less", first, last)
 		return nil, x.truncatedError(err)
 	}
 	p := &cutter{x: x, Cut: &model.Cut{Source: x.StepSource, After: x.cutAfter(), Shift: x.T.Shift}}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		switch {
-		case numbers[i] < asked.from:
+		case numbers[i] < selected.from:
 			p.After = max(p.After, s.Full.End)
-		case numbers[i] <= asked.to:
-			p.add(s)
+		case numbers[i] <= selected.to:
+			p.addStep(s)
 		}
 	}
 	if len(p.Steps) == 0 { // the step numbers have gaps
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", asked.text, x.T.Path, first, last).WithFix("give other steps")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", selected.text, x.T.Path, first, last).WithFix("give other steps")
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
 	p.collectOutside()
@@ -124,17 +125,17 @@ func (x *Index) StepsPart(asked Range) (*model.Cut, error) {
 
 // WindowPart returns the part of the recording within a window, counted from the first event of the file as in
 // Perfetto. The error wraps ErrUsage if the window is empty.
-func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
+func (x *Index) WindowPart(selected Range) (*model.Cut, error) {
 	begin, end := min(x.T.First, x.Span.Start), x.Span.End
-	w := model.Span{Start: begin + min(asked.from, end-begin), End: end + 1}
-	if asked.to < end-begin {
-		w.End = begin + asked.to
+	w := model.Span{Start: begin + min(selected.from, end-begin), End: end + 1}
+	if selected.to < end-begin {
+		w.End = begin + selected.to
 	}
 	if w.Start >= end {
-		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s", asked.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin))).WithFix("give --window with an earlier time")
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s", selected.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin))).WithFix("give --window with an earlier time")
 		return nil, x.truncatedError(err)
 	}
-	if asked.to > end-begin && asked.to < math.MaxInt64 && x.T.Truncated {
+	if selected.to > end-begin && selected.to < math.MaxInt64 && x.T.Truncated {
 		if err := x.truncatedError(nil); err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 		s := &x.Steps[i]
 		switch {
 		case s.Host.Start >= w.Start && s.Full.End <= w.End:
-			p.add(s)
+			p.addStep(s)
 		case s.Host.Start < w.Start:
 			p.After = max(p.After, min(s.Full.End, w.End))
 		}
@@ -157,7 +158,7 @@ func (x *Index) WindowPart(asked Range) (*model.Cut, error) {
 	return p.Cut, nil
 }
 
-// truncatedError returns an error that names lack of memory if the part was not read for that reason, else err.
+// truncatedError returns an error that names lack of memory if reading the trace ended for that reason, else err.
 func (x *Index) truncatedError(err error) error {
 	for _, w := range x.T.Warnings {
 		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
@@ -167,7 +168,8 @@ func (x *Index) truncatedError(err error) error {
 	return err
 }
 
-// cutAfter returns the time at which the devices had finished all steps before the cut.
+// cutAfter returns the time at which the devices had finished all steps before the cut, if the trace itself is a cut;
+// math.MinInt64 otherwise.
 func (x *Index) cutAfter() int64 {
 	if x.T.Cut != nil {
 		return x.T.Cut.After
@@ -175,15 +177,15 @@ func (x *Index) cutAfter() int64 {
 	return math.MinInt64
 }
 
-func (p *cutter) add(s *StepSpan) {
+func (p *cutter) addStep(s *StepSpan) {
 	l := p.x.T.Lanes[s.Lane]
 	p.Steps = append(p.Steps, model.CutStep{Name: s.Name, Host: s.Host, Process: l.Process, Thread: l.Thread, Dropped: s.Dropped, Empty: s.Empty})
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
 
-// collectOutside keeps events outside the part that the analysis of the part needs: the launches of its device
-// operations with all events around them, the operations that its calls launched, and on each device the operations
-// directly before and after the part, which limit the first and last wait.
+// collectOutside keeps events outside the part that the analysis of the part needs. These are the launches of its
+// device operations with all events around them, and the operations that its calls launched. On each device they
+// include the operations directly before and after the part, which limit the first and last wait.
 func (p *cutter) collectOutside() {
 	t := p.x.T
 	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}
@@ -225,8 +227,8 @@ func (p *cutter) keepOp(gpu int) {
 	}
 }
 
-// takeCutSteps makes the steps of a cut recording from the steps that were stored with the cut.
-func (x *Index) takeCutSteps() {
+// restoreCutSteps makes the steps of a cut recording from the steps that were stored with the cut.
+func (x *Index) restoreCutSteps() {
 	p := x.T.Cut
 	x.StepSource = p.Source
 	if len(p.Steps) == 0 {

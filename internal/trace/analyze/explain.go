@@ -16,42 +16,43 @@ const (
 	// An idle state that takes this share of the step is explained too, if it is not the largest part.
 	explainedShare = 0.20
 	// A finding is named for a part if it claims at least this share of the part.
-	speaksShare = 0.01
-	// namedWaits limits the reasons for waits that a sentence names.
+	leastNamedShare = 0.01
+	// namedWaits is the largest number of reasons for waits that a sentence names.
 	namedWaits = 4
 )
 
-// WaitSum adds up waits for one reason: time in ns, number, and time by example (operation, call or stream).
+// WaitSum adds up the waits for one reason: their time in ns, their number, and their time by example, which is an
+// operation, a call or a stream.
 type WaitSum struct {
 	NS, Count float64
-	by        map[string]float64
+	byExample map[string]float64
 }
 
 // WaitSums maps the reason of a wait to its sums.
 type WaitSums map[string]*WaitSum
 
-// add counts one wait of ns nanoseconds; example is "" if the reason needs none.
-func (w WaitSums) add(kind, example string, ns int64) {
+// addWait counts one wait of ns nanoseconds; example is "" if the reason needs none.
+func (w WaitSums) addWait(kind, example string, ns int64) {
 	if ns > 0 {
-		w.sum(kind, float64(ns), 1)
-		w[kind].by[example] += float64(ns)
+		w.addSum(kind, float64(ns), 1)
+		w[kind].byExample[example] += float64(ns)
 	}
 }
 
-func (w WaitSums) sum(kind string, ns, count float64) *WaitSum {
+func (w WaitSums) addSum(kind string, ns, count float64) *WaitSum {
 	if w[kind] == nil {
-		w[kind] = &WaitSum{by: map[string]float64{}}
+		w[kind] = &WaitSum{byExample: map[string]float64{}}
 	}
 	w[kind].NS += ns
 	w[kind].Count += count
 	return w[kind]
 }
 
-func (w WaitSums) addAll(o WaitSums, weight float64) {
+func (w WaitSums) addScaled(o WaitSums, weight float64) {
 	for kind, s := range o {
-		t := w.sum(kind, s.NS*weight, s.Count*weight)
-		for example, ns := range s.by {
-			t.by[example] += ns * weight
+		t := w.addSum(kind, s.NS*weight, s.Count*weight)
+		for example, ns := range s.byExample {
+			t.byExample[example] += ns * weight
 		}
 	}
 }
@@ -59,15 +60,15 @@ func (w WaitSums) addAll(o WaitSums, weight float64) {
 // Words returns the reason, followed by the example with most of the time.
 func (s *WaitSum) Words(kind string) string {
 	most := ""
-	for example, ns := range s.by {
-		if ns > s.by[most] || ns == s.by[most] && example < most {
+	for example, ns := range s.byExample {
+		if ns > s.byExample[most] || ns == s.byExample[most] && example < most {
 			most = example
 		}
 	}
 	switch {
 	case most == "":
 		return kind
-	case len(s.by) == 1:
+	case len(s.byExample) == 1:
 		return kind + " " + most
 	}
 	return kind + ", most of it " + most
@@ -101,8 +102,8 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 			n += float64(x.SteadySteps()) - 1
 		}
 		for _, d := range x.Devices {
-			sums.addAll(x.waitsOf(d, part.Name), 1/float64(len(x.Devices)))
-			claimedOf(found, i, d, d.partSpans(part.Name).And(x.Steady), by)
+			sums.addScaled(x.listWaits(d, part.Name), 1/float64(len(x.Devices)))
+			addClaimed(found, i, d, d.partSpans(part.Name).And(x.Steady), by)
 		}
 	}
 	for kind, s := range sums {
@@ -114,7 +115,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	var rules []string
 	var claimed int64
 	for _, rule := range slices.Sorted(maps.Keys(by)) {
-		if ns := int64(float64(by[rule]) / n); float64(ns) >= speaksShare*float64(part.NS) && ns > 0 {
+		if ns := int64(float64(by[rule]) / n); float64(ns) >= leastNamedShare*float64(part.NS) && ns > 0 {
 			rules, claimed = append(rules, rule), claimed+ns
 		}
 	}
@@ -123,11 +124,11 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// claimedOf adds to by[rule] the part of the time in that the findings of each rule claim on device d of an input.
-func claimedOf(found []Found, input int, d *DeviceTime, in model.Spans, by map[string]int64) {
+// addClaimed adds to by[rule] the part of within, ns, that the findings of the rule claim on device d of an input.
+func addClaimed(found []Found, input int, d *DeviceTime, within model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {
-			by[f.Rule] += in.TotalAnd(f.Spans)
+			by[f.Rule] += within.TotalAnd(f.Spans)
 		}
 	}
 }
@@ -150,8 +151,8 @@ func (d *DeviceTime) partSpans(part string) model.Spans {
 	})
 }
 
-// waitsOf returns the reasons for which a device waits in an idle state, over the steps that count; nil for classes.
-func (x *Index) waitsOf(d *DeviceTime, part string) WaitSums {
+// listWaits returns the reasons for which a device waits in an idle state, over the steps that count; nil for classes.
+func (x *Index) listWaits(d *DeviceTime, part string) WaitSums {
 	switch part {
 	case "starved":
 		return x.starvedWaits(d)

@@ -18,11 +18,11 @@ type queueContext struct {
 	// last is the operation of each stream that began last; before is the operation of any stream that ended last.
 	last   map[int64]int32
 	before int32
-	begun  map[int32]bool // launches of graphs of which an operation has begun
+	begun  map[int32]bool // graph launches with an operation that has begun
 	// waits holds the recorded event waits by waiting stream, in the order of their calls.
-	waits   map[int64][]recordedWait
-	records map[int64]int32 // host calls that record events, by correlation id
-	churn   []model.Span    // calls that take memory from the driver or return it
+	waits       map[int64][]recordedWait
+	records     map[int64]int32 // host calls that record events, by correlation id
+	memoryCalls []model.Span    // calls that take memory from the driver or return it
 }
 
 type recordedWait struct {
@@ -46,11 +46,11 @@ func (x *Index) newQueueContext(d *DeviceTime) *queueContext {
 		if w := byCorr[h.Corr]; w != nil && h.Corr != 0 {
 			v.waits[w.Stream] = append(v.waits[w.Stream], recordedWait{int32(i), w})
 		}
-		if _, asked := v.records[h.Corr]; asked && h.Corr != 0 {
+		if _, awaited := v.records[h.Corr]; awaited && h.Corr != 0 {
 			v.records[h.Corr] = int32(i)
 		}
 		if c := x.Info[h.Name].call; c == model.CallAlloc || c == model.CallFree {
-			v.churn = append(v.churn, model.Span{Start: h.Start, End: h.End})
+			v.memoryCalls = append(v.memoryCalls, model.Span{Start: h.Start, End: h.End})
 		}
 	}
 	for _, w := range v.waits {
@@ -73,12 +73,12 @@ func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 			v.explainWait(g, queued[0], out)
 			queued = queued[1:]
 		}
-		v.advance(g)
+		v.addOperation(g)
 	}
 	return out
 }
 
-func (v *queueContext) advance(g int32) {
+func (v *queueContext) addOperation(g int32) {
 	op := &v.x.T.GPU[g]
 	v.last[op.Stream] = g
 	if v.before < 0 || op.End >= v.x.T.GPU[v.before].End {
@@ -89,23 +89,24 @@ func (v *queueContext) advance(g int32) {
 	}
 }
 
-// explainWait divides the wait q before operation g by reason: first the call that launches g, then reasonOf.
+// explainWait divides the wait q before operation g. Time in the call that launches g counts for the call if it exceeds
+// LatencyLimit, the rest for delayReason.
 func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	t := v.x.T
 	op := &t.GPU[g]
 	call := &t.Host[op.Launch]
 	if n := min(q.End, call.End) - max(q.Start, call.Start); n > LatencyLimit {
-		out.add("for the call that launches the work to return", "in "+t.Name(call.Name), n)
+		out.addWait("for the call that launches the work to return", "in "+t.Name(call.Name), n)
 		if q.Start = max(q.Start, call.End); q.Len() <= 0 {
 			return
 		}
 	}
-	kind, example := v.reasonOf(g, q)
-	out.add(kind, example, q.Len())
+	kind, example := v.delayReason(g, q)
+	out.addWait(kind, example, q.Len())
 }
 
-// reasonOf returns the reason for the delay of operation g, and an example.
-func (v *queueContext) reasonOf(g int32, q model.Span) (kind, example string) {
+// delayReason returns the reason for the delay of operation g, and an example.
+func (v *queueContext) delayReason(g int32, q model.Span) (kind, example string) {
 	t := v.x.T
 	op := &t.GPU[g]
 	before := "before " + ShortName(t.Name(op.Name))
@@ -155,8 +156,8 @@ func (v *queueContext) describeOp(g int32) string {
 	return fmt.Sprintf("%s%s of stream %d", what, ShortName(t.Name(op.Name)), op.Stream)
 }
 
-// eventText describes a wait for an event (cudaStreamWaitEvent): as recorded, else by the call before the launch; ""
-// none.
+// eventText describes the wait of operation g for an event (cudaStreamWaitEvent). It uses the recorded event waits, or
+// the calls before the launch if the trace has none. The text is "" without such a wait.
 func (v *queueContext) eventText(g int32) string {
 	t := v.x.T
 	op := &t.GPU[g]
@@ -179,8 +180,8 @@ func (v *queueContext) eventText(g int32) string {
 	return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
 }
 
-// eventTarget describes the operation that a recorded wait waited for: the last one on the other stream that was
-// launched before the event was recorded, else the last one that began.
+// eventTarget describes the operation that a recorded wait waited for: among the operations on the other stream that
+// began before op, the last one that was launched before the event was recorded. An unknown time counts as earlier.
 func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	text := fmt.Sprintf("on stream %d for an event of stream %d (cudaStreamWaitEvent)", op.Stream, w.On)
 	if w.On < 0 {
@@ -206,13 +207,13 @@ func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	return text + " after " + v.describeOp(best)
 }
 
-// lookBack limits how many host events before a launch are searched for a wait call.
-const lookBack = 64
+// mostLookBack is the number of host events before a launch that are searched for a wait call.
+const mostLookBack = 64
 
 // eventBefore reports whether the thread called cudaStreamWaitEvent between its previous launch and this one.
 func (v *queueContext) eventBefore(launch int32) bool {
 	t := v.x.T
-	for i := launch - 1; i >= max(0, launch-lookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
+	for i := launch - 1; i >= max(0, launch-mostLookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
 		switch v.x.Call(i) {
 		case model.CallWaitEvent:
 			return true
@@ -223,9 +224,10 @@ func (v *queueContext) eventBefore(launch int32) bool {
 	return false
 }
 
-// concurrentWork describes what may have delayed the device during q: a call for memory, or work on another device.
+// concurrentWork describes what may have delayed the device during q: a call that allocates or frees device memory, or
+// work on another device.
 func (v *queueContext) concurrentWork(q model.Span) string {
-	for _, c := range v.churn {
+	for _, c := range v.memoryCalls {
 		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {
 			return "while the program allocates memory from the driver or frees it (cudaMalloc, cudaFree)"
 		}
@@ -256,7 +258,7 @@ func (x *Index) unknownWaits(d *DeviceTime) WaitSums {
 			unknown = unknown[1:]
 		}
 		if len(unknown) > 0 && unknown[0].End == op.Start && op.End > op.Start {
-			out.add("before "+ShortName(x.T.Name(op.Name)), "", unknown[0].Len())
+			out.addWait("before "+ShortName(x.T.Name(op.Name)), "", unknown[0].Len())
 			unknown = unknown[1:]
 		}
 	}

@@ -13,8 +13,8 @@ type topLevelEvent struct {
 	host int32
 }
 
-// topLevelEvents lists by lane the operators, API calls and waits for the data loader that are not nested in each
-// other, in order. The time between them is spent in the program's own code.
+// topLevelEvents lists by lane, in order, the outermost operators, API calls and ranges of the data loader and the
+// optimizer. The time between them is spent in the program's own code.
 func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent {
 	out := map[uint32][]topLevelEvent{}
 	for i := range x.T.Host {
@@ -35,7 +35,7 @@ func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent
 	return out
 }
 
-// starvedWaits returns what the thread that ended each wait did while the device had nothing launched.
+// starvedWaits returns the reasons for starved time: what the thread whose launch ended each wait did during the wait.
 func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
 	enders := map[int64]uint32{} // lane of the launch that ends a wait, by launch time
@@ -49,14 +49,14 @@ func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 			}
 		}
 	}
-	did := x.topLevelEvents(lanes)
+	events := x.topLevelEvents(lanes)
 	out := WaitSums{}
 	for _, s := range starved {
 		lane, ok := enders[s.End]
 		if !ok {
 			lane = x.Main
 		}
-		x.addHostWaits(did[lane], s, out)
+		x.addHostWaits(events[lane], s, out)
 	}
 	return out
 }
@@ -66,8 +66,8 @@ func (x *Index) addHostWaits(v []topLevelEvent, s model.Span, out WaitSums) {
 	free := s.Len()
 	for ; i < len(v) && v[i].Start < s.End; i++ {
 		n := min(v[i].End, s.End) - max(v[i].Start, s.Start)
-		out.add("while the host is in "+x.T.Name(x.T.Host[v[i].host].Name), "", n)
+		out.addWait("while the host is in "+x.T.Name(x.T.Host[v[i].host].Name), "", n)
 		free -= max(n, 0)
 	}
-	out.add("while the host runs code outside recorded operators and calls", "", free)
+	out.addWait("while the host runs code outside recorded operators and calls", "", free)
 }

@@ -13,7 +13,7 @@ import (
 // LaunchPeriod is the period of the launches of a trace, whatever marks its steps, and when the
 // host called each.
 func (x *Index) LaunchPeriod() (f *period.Found, at []int64) {
-	o := x.launchOrder()
+	o := x.listLaunches()
 	for _, l := range o.all {
 		at = append(at, l.At)
 	}

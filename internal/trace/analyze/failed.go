@@ -8,7 +8,8 @@ import (
 )
 
 // failedLaunches and failedKernel are the codes of the warnings that launches returned an error, and that a kernel
-// failed while it ran. After the latter no work of its process runs, so the other records are of a broken program.
+// failed while it ran. After a failed kernel its process runs no more work on the device, so later records describe a
+// broken program.
 const failedLaunches, failedKernel = "failed-launches", "failed-kernel"
 
 // FailedLaunch is the name of launches that returned an error: no kernel belongs to them.
@@ -25,7 +26,7 @@ func NameFailed(call string) string {
 // FailedCalls collects the calls of a recording that returned an error.
 type FailedCalls struct {
 	n      int
-	codes  map[model.NameID]int64 // by call; severalErrors if they differ
+	codes  map[model.NameID]int64 // error by name of the call; severalErrors if they differ
 	kernel failedCall             // the first call that returned an error of kernelErrors
 }
 
@@ -41,7 +42,8 @@ const severalErrors = -1
 // IsError reports whether the result of a CUDA call is an error. Queries return cudaErrorNotReady (600) while work runs.
 func IsError(code int64) bool { return code != 0 && code != 600 }
 
-// Add adds a call that started at a time (ns) and returned an error. name is that of NameFailed, call the plain one.
+// Add adds a call that started at the time start (ns) and returned the error code. call is the id of its name, name the
+// id of NameFailed(call).
 func (f *FailedCalls) Add(start, code int64, name, call model.NameID) {
 	f.n++
 	if f.codes == nil {

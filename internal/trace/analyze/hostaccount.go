@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts of the host account. The parts "outside" divide the time without recorded events.
+// Parts of the host thread's time. Those that begin with "outside" divide the time without recorded events.
 const (
 	HostOperators     = "operators"
 	HostLoader        = "data loader"
@@ -39,15 +39,16 @@ type HostAccount struct {
 	sampledNS int64 // length of the mean sampled step, 0 without sampled steps
 
 	// RunDelayNS is the time for which the thread waited for a CPU in the mean step, also within operators; negative if
-	// unknown. CPUNS is the CPU time of the thread, OthersNS of the other threads of the process.
+	// unknown.
 	RunDelayNS int64 `json:"run_delay_ns"`
 	// PreemptedNS is the part of the run delay after preemptions, in proportion to the numbers of context switches.
 	PreemptedNS int64 `json:"preempted_ns"`
-	CPUNS       int64 `json:"cpu_ns"`
-	OthersNS    int64 `json:"other_threads_cpu_ns"`
+	// CPUNS is the CPU time of the thread in the mean step, OthersNS that of the other threads of the process.
+	CPUNS    int64 `json:"cpu_ns"`
+	OthersNS int64 `json:"other_threads_cpu_ns"`
 }
 
-// HostPart is one part of the account.
+// HostPart is one part of the host thread's time.
 type HostPart struct {
 	Name  string  `json:"name"`
 	NS    int64   `json:"ns"` // per step
@@ -62,7 +63,7 @@ type HostTree struct {
 	Doing  model.Doing       `json:"-"`
 }
 
-// Part returns the time of a part in the mean step, ns; 0 if the account lacks the part.
+// Part returns the time of a part in the mean step, ns; 0 without the part.
 func (a *HostAccount) Part(name string) int64 {
 	for _, p := range a.Parts {
 		if p.Name == name {
@@ -81,8 +82,8 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step returns the step length to which shares of the samples apply, ns: of a step that was not recorded, if known,
-// but at most of the recorded step, whose parts limit every claim.
+// Step returns the step length to which shares of the samples apply, ns. It is the length of a step that was not
+// recorded, if that is known, but at most the mean recorded step, whose parts limit every claim.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS
@@ -90,7 +91,8 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount returns the account, which it computes once; nil for a trace without measurements of gpuprof's hook.
+// HostAccount returns the time breakdown of the host thread, which it computes once; nil for a trace without
+// measurements of gpuprof's hook.
 func (x *Index) HostAccount() *HostAccount {
 	if x.hostAccount == nil && x.T.Sampled != nil {
 		x.hostAccount = x.newHostAccount()
@@ -100,7 +102,7 @@ func (x *Index) HostAccount() *HostAccount {
 
 func (x *Index) newHostAccount() *HostAccount {
 	s := x.T.Sampled
-	if s == nil || len(x.lanes) == 0 {
+	if len(x.lanes) == 0 {
 		return nil
 	}
 	over, steps := x.hostSteps()
@@ -125,7 +127,7 @@ func (x *Index) newHostAccount() *HostAccount {
 	seen := newSampleSplit(s, float64(outside)/float64(a.NS), steps > 0)
 	x.splitOutside(a, s, outside, seen, add)
 	slices.SortStableFunc(a.Parts, func(p, q HostPart) int { return int(min(max(q.NS-p.NS, -1), 1)) })
-	if a.contended() {
+	if a.contendsForGIL() {
 		ns := a.Step() - a.sampledNS
 		share := float64(ns) / float64(a.Step())
 		a.Causes = append(a.Causes, HostCause{Kind: CauseLock, Where: "any line of the step", NS: ns, Share: share, Count: s.Samples, Anywhere: true})
@@ -136,8 +138,8 @@ func (x *Index) newHostAccount() *HostAccount {
 	return a
 }
 
-// sampledAlone reports whether the trace is of a Python program without torch, with samples but no events.
-func (x *Index) sampledAlone() bool {
+// hasOnlySamples reports whether the trace is of a Python program without torch, with samples but no events.
+func (x *Index) hasOnlySamples() bool {
 	return x.T.Format == model.Kineto && x.Recording.Program == Python
 }
 
@@ -227,14 +229,15 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 		whole.DelayS, fetch.DelayS = 0, 0
 	}
 	scale := float64(a.NS) / (whole.WallS * 1e9)
-	off := func(c model.HostClocks) float64 { return max(0, c.WallS-c.CPUS-max(c.DelayS, 0)) * 1e9 * scale }
-	blocked := max(0, off(whole)-off(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
+	offCPU := func(c model.HostClocks) float64 { return max(0, c.WallS-c.CPUS-max(c.DelayS, 0)) * 1e9 * scale }
+	blocked := max(0, offCPU(whole)-offCPU(fetch)-float64(a.Part(HostSync)+a.Part(HostCommunication)))
 	blocked *= seen.blockedOutside()
-	// What the thread had no CPU for, and did not wait for one, it was blocked: in PyTorch's code without an event too.
+	// The thread was blocked for the time in which it neither ran nor waited for a CPU, also in PyTorch's code without
+	// events.
 	blocked = max(blocked, float64(outside)-(whole.CPUS+max(whole.DelayS, 0))*1e9*scale)
 	blocked = min(blocked, float64(outside))
 	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
-	// A delay after a preemption can occur anywhere, a delay after a wait only where the wait is.
+	// A run delay after a preemption can occur anywhere, a run delay after a blocking wait only at the wait.
 	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running)
 	woken := 0.0
 	if n := whole.Blocks + whole.Preempted; n > 0 {
@@ -243,14 +246,14 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	delay = woken + (delay-woken)*(float64(outside)-blocked)/running
 	delay = min(max(delay, 0), float64(outside)-blocked)
 	lock := blocked * seen.lockShare()
-	if a.contended() {
+	if a.contendsForGIL() {
 		lock = blocked
 	}
-	off1 := HostBlocked
+	blockedPart := HostBlocked
 	if !known {
-		off1 = HostBlockedDelay
+		blockedPart = HostBlockedDelay
 	}
-	parts := []HostPart{{Name: HostDelay, NS: int64(delay)}, {Name: off1, NS: int64(blocked - lock)}, {Name: HostLock, NS: int64(lock)}}
+	parts := []HostPart{{Name: HostDelay, NS: int64(delay)}, {Name: blockedPart, NS: int64(blocked - lock)}, {Name: HostLock, NS: int64(lock)}}
 	for _, p := range parts {
 		add(p.Name, p.NS)
 		outside -= p.NS
@@ -258,15 +261,16 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	add(HostOnCPU, outside)
 }
 
-// contendedFactor: a thread is contended if its steps take at least so many times as long as its sampled steps.
+// contendedFactor: a thread contends for the GIL if a step takes more than so many times as long as a sampled step.
 const contendedFactor = 2
 
-// contended reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled steps
-// are then shorter, because their short switch interval makes threads release the GIL more often.
-func (a *HostAccount) contended() bool {
+// contendsForGIL reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled
+// steps are then shorter, because their short switch interval makes threads release the GIL more often.
+func (a *HostAccount) contendsForGIL() bool {
 	return a.Steps > 0 && a.sampledNS > 0 && a.Step() > contendedFactor*a.sampledNS && 2*a.OthersNS > a.NS
 }
 
+// meanClocks returns the sum of the rows divided by n. Negative sums, which mean unknown, stay.
 func meanClocks(rows []model.HostClocks, n int) model.HostClocks {
 	var sum model.HostClocks
 	for _, r := range rows {

@@ -42,8 +42,8 @@ type HostCause struct {
 	Anywhere bool `json:"anywhere,omitempty"`
 }
 
-// pure: a line is one cause if at least this share of the time below it is outside operators.
-const pure = 0.8
+// leastOutsideShare: a line is one cause if at least this share of its time is outside operators.
+const leastOutsideShare = 0.8
 
 // callNode is a line of user code below the lines around the step (borders), with the time of its calls.
 type callNode struct {
@@ -58,7 +58,7 @@ func newCallNode(f model.HostFrame) *callNode {
 	return &callNode{frame: f, kinds: map[string]*causeAt{}, selfKinds: map[string]*causeAt{}}
 }
 
-// causeAt is the time of one kind outside operators at one line. A line that computes and then waits has two.
+// causeAt is the time of one kind of cause outside operators at one line. A line that computes and then waits has two.
 type causeAt struct {
 	kind    string
 	frame   model.HostFrame
@@ -78,7 +78,7 @@ func addCause(kinds map[string]*causeAt, at causeAt, leaf model.HostFrame) {
 	c.inner[leaf] += at.outside
 }
 
-func (n *callNode) child(f model.HostFrame) *callNode {
+func (n *callNode) findChild(f model.HostFrame) *callNode {
 	for _, k := range n.kids {
 		if frameKey(k.frame) == frameKey(f) {
 			return k
@@ -94,7 +94,7 @@ func frameKey(f model.HostFrame) model.HostFrame {
 	return model.HostFrame{File: f.File, Function: f.Function, Line: f.Line}
 }
 
-func (o *sampleSplit) callTree() *callNode {
+func (o *sampleSplit) buildCallTree() *callNode {
 	root := newCallNode(model.HostFrame{})
 	for i := range o.s.Stacks {
 		st := &o.s.Stacks[i]
@@ -105,7 +105,7 @@ func (o *sampleSplit) callTree() *callNode {
 		n := root
 		leaf := o.s.Frames[st.Frames[len(st.Frames)-1]]
 		for k, f := range lines {
-			n = n.child(f)
+			n = n.findChild(f)
 			n.total += st.S
 			if o.kinds[i] == causeFramework {
 				continue
@@ -124,7 +124,8 @@ func (o *sampleSplit) callTree() *callNode {
 	return root
 }
 
-// userLines returns the lines of user code in a stack from the first non-border on; the innermost if all are borders.
+// userLines returns the lines of user code in a stack from the first line that is not a border; the innermost line if
+// all are borders.
 func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {
@@ -157,7 +158,7 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 		if n.outside <= 0 {
 			return
 		}
-		if n.outside >= pure*n.total || len(n.kids) == 0 {
+		if n.outside >= leastOutsideShare*n.total || len(n.kids) == 0 {
 			for _, c := range n.kinds {
 				c.calls = len(n.kids) > 0
 			}
@@ -169,7 +170,7 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 			collect(k)
 		}
 	}
-	for _, k := range o.callTree().kids {
+	for _, k := range o.buildCallTree().kids {
 		collect(k)
 	}
 	var out []HostCause
@@ -225,9 +226,9 @@ func (m *causeAt) isNextTo(n *causeAt, last int) bool {
 // mostScale limits outsideScale: a larger factor means that the trace lacks operators.
 const mostScale = 2
 
-// outsideScale returns the factor between two measurements of the time outside operators: by the clocks and the trace,
-// divided by that of the stack samples; at least 1. Samples underestimate this time, because the sampler needs the
-// GIL, which Python code releases only after the switch interval.
+// outsideScale returns the factor, from 1 to mostScale, by which stack samples underestimate the time outside
+// operators, compared with the clocks and the trace. They do because the sampler needs the GIL, which Python code
+// releases only after the switch interval.
 func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	sum := 0.0
 	for _, s := range o.outside {
@@ -239,7 +240,7 @@ func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	return min(max(float64(a.Outside())/float64(a.Step())/(sum/o.total), 1), mostScale)
 }
 
-// rareFactor: a cause with more than so many times its usual time in the mean sampled step may be rare.
+// rareFactor: a cause may be rare if it takes more than so many times its usual time in the mean sampled step.
 const rareFactor = 2
 
 func (m *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {

@@ -7,34 +7,34 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// sure: uncertain samples count as outside operators only if at least this share of them must be outside.
-const sure = 0.5
+// leastDoubtfulShare: doubtful samples count as outside operators only if at least this share of them must be outside.
+const leastDoubtfulShare = 0.5
 
 // sampleSplit holds the samples of a thread, each with its time outside operators.
 type sampleSplit struct {
 	s       *model.HostSamples
-	total   float64 // s
-	outside []float64
-	kinds   []string
+	total   float64                  // s
+	outside []float64                // s, by stack
+	kinds   []string                 // of causes, by stack; "" in an operator, the loader or the optimizer
 	stepped bool                     // false: a window of time
 	borders map[model.HostFrame]bool // lines with a whole step below them
 }
 
 // newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of an
-// unknown library count for the part of outside that the certain samples leave unexplained.
+// unknown library are doubtful: they count only for the part of outside that the other samples leave unexplained.
 func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleSplit {
 	o := &sampleSplit{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
 		o.borders[frameKey(s.Frames[i])] = true
 	}
 	if !stepped {
-		o.addWholeLines()
+		o.addBorders()
 	}
 	var certain, doubtful float64
 	for i := range s.Stacks {
 		st := &s.Stacks[i]
 		o.total += st.S
-		switch o.kinds[i] = o.kindOf(st); {
+		switch o.kinds[i] = o.classifyStack(st); {
 		case o.kinds[i] == "":
 		case st.Doing == model.InNative && st.Callee == "" && o.kinds[i] == CauseCPU:
 			doubtful += st.S
@@ -46,7 +46,7 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	if doubtful > 0 {
 		part = min(1, (outside*o.total-certain)/doubtful)
 	}
-	if part < sure {
+	if part < leastDoubtfulShare {
 		part = 0
 	}
 	for i := range s.Stacks {
@@ -62,10 +62,11 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	return o
 }
 
-// whole: in samples without steps, a line is a border if at least this share of all sampled time is below it.
-const whole = 0.8
+// leastBorderShare: in samples without steps, a line is a border if at least this share of all sampled time is below
+// it.
+const leastBorderShare = 0.8
 
-func (o *sampleSplit) addWholeLines() {
+func (o *sampleSplit) addBorders() {
 	below, all := map[model.HostFrame]float64{}, 0.0
 	for i := range o.s.Stacks {
 		st := &o.s.Stacks[i]
@@ -79,7 +80,7 @@ func (o *sampleSplit) addWholeLines() {
 		}
 	}
 	for f, s := range below {
-		if s >= whole*all {
+		if s >= leastBorderShare*all {
 			o.borders[f] = true
 		}
 	}
@@ -96,8 +97,8 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
-// waitsForJAX reports whether a stack waits for results of JAX, which computes in threads of its own or on a device. The
-// wait begins by spinning on the CPU.
+// waitsForJAX reports whether a stack waits for results of JAX, which computes in threads of its own or on a device.
+// The wait begins by spinning on the CPU, so the state of the thread does not show it.
 func (o *sampleSplit) waitsForJAX(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
@@ -111,8 +112,9 @@ const noCause = "none"
 
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// kindOfFrame returns the kind of cause of every stack with this library frame, "" if the frame does not decide it.
-func kindOfFrame(f *model.HostFrame) string {
+// classifyFrame returns the kind of cause of every stack with this library frame, "" if the frame does not decide the
+// kind.
+func classifyFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
 	}
@@ -134,9 +136,9 @@ func kindOfFrame(f *model.HostFrame) string {
 	return ""
 }
 
-// kindOf returns the kind of cause of a stack; "" in an operator, the loader or the optimizer.
-func (o *sampleSplit) kindOf(st *model.HostStack) string {
-	if kind, decided := o.kindOfFrames(st); decided {
+// classifyStack returns the kind of cause of a stack; "" in an operator, the loader or the optimizer.
+func (o *sampleSplit) classifyStack(st *model.HostStack) string {
+	if kind, decided := o.classifyByFrames(st); decided {
 		return kind
 	}
 	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
@@ -159,8 +161,9 @@ func (o *sampleSplit) kindOf(st *model.HostStack) string {
 	return CauseCPU
 }
 
-// kindOfFrames returns the kind that the frames of a stack decide; decided is false if the thread's state decides.
-func (o *sampleSplit) kindOfFrames(st *model.HostStack) (kind string, decided bool) {
+// classifyByFrames returns the kind of cause that the frames of a stack decide; decided is false if the state of the
+// thread decides.
+func (o *sampleSplit) classifyByFrames(st *model.HostStack) (kind string, decided bool) {
 	for _, i := range st.Frames {
 		f := &o.s.Frames[i]
 		if !f.Library {
@@ -169,7 +172,7 @@ func (o *sampleSplit) kindOfFrames(st *model.HostStack) (kind string, decided bo
 			}
 			continue
 		}
-		switch k := kindOfFrame(f); k {
+		switch k := classifyFrame(f); k {
 		case "":
 		case noCause:
 			return "", true
@@ -198,6 +201,7 @@ func (o *sampleSplit) keepsTraceback(st *model.HostStack) bool {
 }
 
 // blockedOutside returns the share of the blocked samples that are outside operators, 1 without blocked samples.
+// Fetches from the data loader do not count.
 func (o *sampleSplit) blockedOutside() float64 {
 	var in, all float64
 	for i := range o.s.Stacks {

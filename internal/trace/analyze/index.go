@@ -1,13 +1,13 @@
-// Package analyze accounts for the time of a recording: the launch and operator of each kernel, the steps, and where
-// each device was busy, starved or queued. In comes a model.Trace, or one per rank of a job; out goes an Index for
-// rules and pictures, and an Analysis, the document with the figures. The findings come from a function that the
-// caller passes in (package rules). It imports model and document, no reader and no rule.
+// Package analyze divides the time of a recording. It finds the launch and the operator of each kernel, the steps, and
+// the times at which each device was busy, starved or queued. It makes an Index of each model.Trace, one for each rank
+// of a job, for rules and pictures. From the indexes it makes an Analysis, the document with the figures. The caller
+// passes in the function that finds the findings (package rules); this package imports no reader and no rule.
 //
 // An input is one trace file. The steps that count are those that are not dropped as warm-up; their windows are the
-// steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not
-// yet launched its next operation, and queued from the launch until the operation begins. A finding claims the time
-// that its change would save; a Ledger grants each time to one finding. "-1 none" means that an index is -1 if there
-// is no such thing.
+// steady part. Phases, such as start-up and compilation, are not steady. A device is starved while the host has not yet
+// launched its next operation, and queued from the launch until the operation begins. A finding claims the time that
+// its change would save; a Ledger grants each nanosecond to one finding. In comments "-1 none" means that an index is
+// -1 if nothing was found.
 package analyze
 
 import (
@@ -25,7 +25,7 @@ type Index struct {
 	T *model.Trace
 	// Span is the time from the first start to the last end of all events.
 	Span model.Span
-	// Steps holds all steps in order. The first steps are Dropped if there are two or more.
+	// Steps holds all steps in order. If there are two or more, the first ones are Dropped.
 	Steps []StepSpan
 	// StepSource describes the source of the steps for users.
 	StepSource string
@@ -37,7 +37,7 @@ type Index struct {
 	Devices []*DeviceTime
 	// Main is the lane of the steps; without steps, the lane with the most launches.
 	Main uint32
-	// Trailing is the synchronization with which the profiler ended the recording (index into T.Host), -1 none.
+	// Trailing is the synchronization by which the profiler ended the recording (index into T.Host), -1 none.
 	Trailing int32
 	// Warnings name facts that could not be determined; T has warnings about the trace itself.
 	Warnings []gpuprof.Warning
@@ -49,13 +49,13 @@ type Index struct {
 	notSteady model.Spans
 	before    int64
 
-	// Called is the time of the steps that are not dropped, each from its start on the host to the end of its device
-	// work, but at most to the start of the next step; see unionOfSteps.
+	// Called is the time of the steps that are not dropped. Each lasts from its start on the host to the end of its
+	// device work, but at most to the start of the next step; see unionOfSteps.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
-	// products: some name shows that the program has tensor products of irreducible representations.
-	products bool
+	// hasTensorProducts: some name shows that the program has tensor products of irreducible representations.
+	hasTensorProducts bool
 
 	// parent, end, op and mod have one entry for each host event: its enclosing event (-1 none), the index after its
 	// last nested event, and the innermost operator and module around it.
@@ -85,10 +85,10 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	}
 	x := &Index{T: t, Trailing: -1}
 	x.Info = describeNames(t)
-	x.products = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
+	x.hasTensorProducts = slices.ContainsFunc(x.Info, func(in NameInfo) bool {
 		return in.model == moduleTensorProduct || in.Kernel == cTensorProduct || in.op.class == cTensorProduct
 	})
-	x.lanes = lanesOf(t.Host)
+	x.lanes = listLanes(t.Host)
 	x.nestEvents()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
@@ -98,7 +98,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x.Span = model.Extent(t)
 	wg.Go(func() {
 		x.findProgram()
-		x.findWindow()
+		x.findPhases()
 	})
 	x.linkForward()
 	x.attributeOps()
@@ -110,7 +110,7 @@ func NewIndex(ctx context.Context, t *model.Trace) (*Index, error) {
 	x.findSteps()
 	x.classifyGeneration()
 	x.findTrailing()
-	x.accountDevices()
+	x.divideDeviceTimes()
 	x.fillRecording()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
@@ -158,7 +158,7 @@ func (x *Index) Call(host int32) model.Call {
 	return x.Info[x.T.Host[host].Name].call
 }
 
-// Device returns the times of a device (index into T.Devices); nil if it has no operations.
+// Device returns the time breakdown of a device (index into T.Devices); nil if it has no operations.
 func (x *Index) Device(device int) *DeviceTime {
 	for _, d := range x.Devices {
 		if d.Device == device {
@@ -179,7 +179,8 @@ func (x *Index) SteadySteps() int {
 	return max(n, 1)
 }
 
-// InSteady reports whether host activity at a time is in a step of findings. The device may lag behind by a step.
+// InSteady reports whether host activity at a time is in a step that findings cover. At that time the device may still
+// run the work of the previous step.
 func (x *Index) InSteady(at int64) bool { return x.Called.Contains(at) }
 
 // Idle returns the idle time of a device between its first and last operation.
@@ -191,7 +192,7 @@ func (x *Index) Idle(device int) model.Spans {
 	return model.Spans{d.Window}.Minus(d.Busy)
 }
 
-func lanesOf(host []model.Host) []LaneRange {
+func listLanes(host []model.Host) []LaneRange {
 	var out []LaneRange
 	for lo := 0; lo < len(host); {
 		lane := host[lo].Lane

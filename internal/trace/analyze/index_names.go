@@ -20,17 +20,17 @@ const (
 
 // NameInfo holds the meaning of a name, parsed once for all events with that name.
 type NameInfo struct {
-	Flags  uint8
-	call   model.Call
-	op     opMeaning
-	Kernel uint8 // class of kernels with this name, NoClass unknown
-	ofLLM  bool  // the kernel name alone decides the class
-	model  moduleKind
-	ranges bool // some annotation has this name
+	Flags      uint8
+	call       model.Call
+	op         opMeaning
+	Kernel     uint8 // class of kernels with this name, NoClass unknown
+	inLLMTable bool  // the kernel name alone decides the class
+	model      moduleKind
+	isRange    bool // some annotation has this name
 }
 
-// describeNames parses every name once, because names are far fewer than events. Only annotations with a counter have
-// many names, which are cheap to parse.
+// describeNames parses every name once, because there are far fewer names than events. Only annotations with a counter
+// have many names, and these are cheap to parse.
 func describeNames(t *model.Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {
@@ -52,13 +52,13 @@ func describeNames(t *model.Trace) []NameInfo {
 		if k&(1<<model.Annotation|1<<model.Op|1<<model.Step) != 0 {
 			in.Flags |= rangeFlags(name)
 			in.op = parseOpName(name)
-			in.ranges = k&(1<<model.Annotation) != 0
+			in.isRange = k&(1<<model.Annotation) != 0
 		}
 		if k&(1<<model.Annotation|1<<model.Python) != 0 {
 			in.model = parseModuleName(name)
 		}
 		if k&(1<<model.Kernel) != 0 {
-			in.Kernel, in.ofLLM = kernelClassOf(name)
+			in.Kernel, in.inLLMTable = kernelClassOf(name)
 		}
 	}
 	return info
@@ -101,8 +101,8 @@ func isFrame(name string) bool {
 	return !strings.HasPrefix(name, "<built-in")
 }
 
-// isLibraryFrame reports whether a frame belongs to a package, PyTorch, or standard library code that calls user
-// functions.
+// isLibraryFrame reports whether a frame belongs to an installed package, to PyTorch, or to code of the standard
+// library that calls user functions.
 func isLibraryFrame(name string) bool {
 	path, _, _ := strings.Cut(name, "(")
 	path = strings.ReplaceAll(path, `\`, "/")

@@ -46,8 +46,8 @@ type openEvent struct {
 }
 
 // nestLane scans the events of a lane once, with a stack of open events. An event that starts in another event and
-// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves with times of another
-// clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
+// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves whose times come from
+// another clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
 func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
 	var stack []openEvent
@@ -89,11 +89,5 @@ func (x *Index) nestLane(l LaneRange) (deep int64) {
 
 // isModule reports whether an event names a part of the model: an nn.Module frame, or a range named by the program.
 func (x *Index) isModule(h *model.Host) bool {
-	switch h.Kind {
-	case model.Python:
-		return x.Info[h.Name].Flags&nameModule != 0
-	case model.Annotation:
-		return x.Info[h.Name].Flags&nameHousekeeping == 0
-	}
-	return false
+	return h.Kind == model.Python && x.Info[h.Name].Flags&nameModule != 0 || x.isProgramRange(h)
 }

@@ -17,10 +17,10 @@ func (x *Index) LaneAt(lane uint32) LaneRange {
 	return x.lanes[i]
 }
 
-// Walk divides a time span of a thread into parts with the same innermost event. For each part it calls did with that
-// event (-1 none), the next event that begins on the thread (-1 none) and the length of the part in ns, until did
-// returns false.
-func (x *Index) Walk(lane uint32, s model.Span, did func(in, next int32, ns int64) bool) {
+// Walk divides a time span of a thread into parts with the same innermost event. It calls visit for each part, until
+// visit returns false: with the innermost event (-1 none), the next event that begins on the thread (-1 none) and the
+// length of the part in ns.
+func (x *Index) Walk(lane uint32, s model.Span, visit func(in, next int32, ns int64) bool) {
 	host, r := x.T.Host, x.LaneAt(lane)
 	found := sort.Search(int(r.Hi-r.Lo), func(i int) bool { return host[r.Lo+int32(i)].Start > s.Start })
 	next, in, at := r.Lo+int32(found), int32(-1), s.Start
@@ -43,7 +43,7 @@ func (x *Index) Walk(lane uint32, s model.Span, did func(in, next int32, ns int6
 			if next < r.Hi {
 				ahead = next
 			}
-			if !did(in, ahead, until-at) {
+			if !visit(in, ahead, until-at) {
 				return
 			}
 			at = until

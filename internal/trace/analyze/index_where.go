@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Site returns the place in the program of a host event. It takes the first of: the innermost Python frame of user
-// code around it ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the innermost frame
-// of any code; the module or annotation; the operator; the name of the event. User code does not call the backward
-// pass, so events in it get the place of the forward operator and "(backward)".
+// Site returns the place of a host event in the program, the first of: the innermost Python frame of user code around
+// it ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the innermost frame of any code;
+// the module or annotation; the operator; the name of the event. User code does not call the backward pass, so events
+// in it get the place of the forward operator and "(backward)".
 func (x *Index) Site(host int32) string {
 	if f := x.forwardOf(host); f >= 0 {
 		if where := x.siteOf(f); isFrame(where) {
@@ -38,8 +38,8 @@ func (x *Index) siteOf(host int32) string {
 			frame = h
 		}
 	}
-	stack, own := x.stackSite(host)
-	if frame >= 0 && !own {
+	stack, isUser := x.stackSite(host)
+	if frame >= 0 && !isUser {
 		return t.Name(t.Host[frame].Name)
 	}
 	if stack != "" {
@@ -55,8 +55,8 @@ func (x *Index) siteOf(host int32) string {
 }
 
 // stackSite returns the innermost frame of user code in the nearest recorded stack that has one, else the innermost
-// frame of the nearest stack. own reports user code.
-func (x *Index) stackSite(host int32) (frame string, own bool) {
+// frame of the nearest stack. isUser reports that the frame is user code.
+func (x *Index) stackSite(host int32) (frame string, isUser bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		stack := x.T.StackOf(&x.T.Host[h])
 		if stack == "" {
@@ -94,7 +94,7 @@ func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
 
 // moduleOf returns the innermost nn.Module call or named range around a host event, -1 none. In the backward pass it
-// returns that of the forward operator, because a range there may enclose the whole pass.
+// returns the module of the forward operator, because a range there may enclose the whole pass.
 func (x *Index) moduleOf(host int32) int32 {
 	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]

@@ -29,7 +29,7 @@ type RankWaits struct {
 	// Last counts the collectives at which this rank arrives last, clearly later than the others.
 	Last int
 	// MoreNS is the extra time of this rank between collectives, compared with ranks that do the same work, ns per step.
-	// Making this rank as fast as those shortens the step by at most MoreNS.
+	// Making this rank as fast as these ranks shortens the step by at most MoreNS.
 	MoreNS int64
 	// Kinds counts the collectives at which this rank arrives last, by kind such as "all-reduce".
 	Kinds map[string]int
@@ -43,8 +43,9 @@ func (r *RankWaits) All() (all model.Spans) {
 	return all
 }
 
-// waitsOf finds the waits between ranks and stores each trace's waits in its index; nil with fewer than two ranks.
-func (o Options) waitsOf(indexes []*Index) *JobWaits {
+// findWaits finds the waits between ranks and stores the waits of each trace in its index; nil with fewer than two
+// ranks.
+func (o Options) findWaits(indexes []*Index) *JobWaits {
 	if o.Waits == nil {
 		return nil
 	}
@@ -79,15 +80,14 @@ func (o Options) waitsOf(indexes []*Index) *JobWaits {
 			x.waits = map[int]model.Spans{}
 		}
 		x.waits[r.Device] = r.All()
-		r.keepSteady(x)
+		r.limitToSteady(x)
 	}
 	return job
 }
 
-// keepSteady limits the waits to the steps that findings cover, and computes AloneNS.
-func (r *RankWaits) keepSteady(x *Index) {
-	at := slices.IndexFunc(x.Devices, func(d *DeviceTime) bool { return d.Device == r.Device })
-	d := x.Devices[at]
+// limitToSteady limits the waits to the steps that findings cover, and computes AloneNS.
+func (r *RankWaits) limitToSteady(x *Index) {
+	d := x.Device(r.Device)
 	work := d.Compute.Or(d.Memcpy).Or(d.Memset)
 	r.AloneNS = map[int]int64{}
 	for by, w := range r.For {
@@ -109,8 +109,8 @@ func (c *Collectives) Begin() int64 { return c.begin }
 const Costs = ", which costs up to "
 
 // capClaims limits the claims of a job, whose ranks are one program: a rule counts once, with its largest claim, and
-// all rules together claim at most one step. The straggler's own findings must not claim the time again for which the
-// others wait.
+// all rules together claim at most one step. The time for which the others wait counts for the straggler rule only, and
+// not for the straggler's other findings too.
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
@@ -120,16 +120,16 @@ func capClaims(indexes []*Index, found []Found) []Found {
 			continue
 		}
 		s.reduceClaim(indexes[s.Input], max(0, left))
-		again := shareOf(s)
-		left -= again
+		charged := shareOf(s)
+		left -= charged
 		for i := range found {
 			f := &found[i]
-			if f.Rule == s.Rule || f.Input != s.ByInput || f.Device >= 0 && f.Device != s.ByDevice || again <= 0 {
+			if f.Rule == s.Rule || f.Input != s.ByInput || f.Device >= 0 && f.Device != s.ByDevice || charged <= 0 {
 				continue
 			}
 			own := shareOf(f)
-			f.reduceClaim(indexes[f.Input], max(0, own-again))
-			again -= own
+			f.reduceClaim(indexes[f.Input], max(0, own-charged))
+			charged -= own
 		}
 	}
 	most := map[string]float64{}

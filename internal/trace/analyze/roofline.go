@@ -27,14 +27,14 @@ type Roofline struct {
 	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
 	// Collectives lists the collectives with a recorded size, most time first.
 	Collectives []CollectiveRate `json:"collectives,omitempty"`
-	// Precision is the one with the most FLOPs, and the utilisations of the mean step refer to its peak rate: HFU counts
-	// all FLOPs that ran, MFU leaves out those that fused attention recomputes. 0 unknown.
+	// Precision is the precision with the most FLOPs. HFU and MFU are the utilisations of its peak rate in the mean
+	// step: HFU counts all FLOPs that ran, MFU leaves out the FLOPs that fused attention recomputes. 0 unknown.
 	Precision string  `json:"precision,omitempty"`
 	StepFLOPs float64 `json:"step_flops,omitempty"`
 	HFU       float64 `json:"hfu,omitempty"`
 	MFU       float64 `json:"mfu,omitempty"`
-	// ProductsCounted is the share of time in products, convolutions and attention with known FLOPs. HFU and MFU need 95
-	// %.
+	// ProductsCounted is the share of the time in matrix products, convolutions and attention whose FLOPs are known.
+	// HFU and MFU are given only from 95 % on.
 	ProductsCounted float64 `json:"products_counted"`
 	// Recomputed reports that the backward pass recomputes activations, so that MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
@@ -43,14 +43,15 @@ type Roofline struct {
 	Assumed bool    `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
 }
 
-// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack. Range is the text of a range
-// around it that its cost needs, "" for most operators. An XLA instruction has its number (GPU.Ext) alone.
+// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack. Range is the text of an
+// enclosing range that the cost model needs, "" for most operators. An XLA instruction is identified by its number
+// (GPU.Ext) alone.
 type RooflineKey struct {
 	Op    model.NameID
 	Args  uint32
 	Range string
-	// Within has the arguments of the aten::scaled_dot_product_attention around it, 0 none: its parts are other
-	// operators with each library.
+	// Within has the arguments of the enclosing aten::scaled_dot_product_attention, 0 none: the operators in it differ
+	// from library to library.
 	Within      uint32
 	Instruction int64
 }

@@ -47,9 +47,8 @@ func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states. If the
-// argument most is not 0, the classes after the first most ones are added up as "other classes". The parts add up to
-// Total.
+// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states. If most
+// is not 0, the classes after the first most classes are added up as "other classes". The parts add up to Total.
 func (p *Parts) Shown(most int) []Part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
@@ -95,7 +94,7 @@ func (a *Analysis) mostKernel(p Part) string {
 	return p.Means
 }
 
-// StepMean is the mean over the steps that count, to which all times "per step" add up. Medians would not add up.
+// StepMean is the mean over the steps that count. All times "per step" add up to it; medians would not add up.
 type StepMean struct {
 	// Count is the number of steps in the mean, over all inputs. If it is 0, no steps were found and NS is the recording
 	// window (the mean window of several inputs).
@@ -126,7 +125,7 @@ type partSums struct {
 	classes                                   [maxClasses]float64 // by index into classList
 }
 
-func (p *partSums) add(o *partSums, weight float64) {
+func (p *partSums) addWeighted(o *partSums, weight float64) {
 	p.starved, p.queued = p.starved+o.starved*weight, p.queued+o.queued*weight
 	p.unknown, p.outside = p.unknown+o.unknown*weight, p.outside+o.outside*weight
 	p.hidden += o.hidden * weight
@@ -139,11 +138,11 @@ func (p *partSums) add(o *partSums, weight float64) {
 // add up to the rounded step.
 func (p *partSums) divideBy(n float64) Parts {
 	out := Parts{Classes: map[model.Class]int64{}}
-	sum, given := 0.0, int64(0)
+	sum, assigned := 0.0, int64(0)
 	next := func(v float64) int64 {
 		sum += v
-		ns := int64(math.Round(sum/n)) - given
-		given += ns
+		ns := int64(math.Round(sum/n)) - assigned
+		assigned += ns
 		return ns
 	}
 	for i, c := range classList {
@@ -151,7 +150,7 @@ func (p *partSums) divideBy(n float64) Parts {
 			out.Classes[c] = ns
 		}
 	}
-	out.BusyNS = given
+	out.BusyNS = assigned
 	out.StarvedNS, out.QueuedNS, out.UnknownNS = next(p.starved), next(p.queued), next(p.unknown)
 	out.OutsideNS = next(p.outside)
 	out.CommHiddenNS = int64(math.Round(p.hidden / n))
@@ -194,7 +193,7 @@ func meanStep(indexes []*Index) StepMean {
 				sums.outside += float64(x.Steady.Total())
 			}
 			for _, d := range x.Devices {
-				sums.add(x.steadyParts(d), 1/float64(len(x.Devices)))
+				sums.addWeighted(x.steadyParts(d), 1/float64(len(x.Devices)))
 			}
 		}
 		if windows > 0 {
@@ -206,7 +205,7 @@ func meanStep(indexes []*Index) StepMean {
 		n = float64(max(windows, 1))
 	}
 	m.Parts = sums.divideBy(n)
-	m.NS = m.Parts.Total() // means over devices are not whole: rounding may differ
+	m.NS = m.Parts.Total() // a rounded mean of the steps may differ
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS
 	}

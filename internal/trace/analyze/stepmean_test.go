@@ -51,7 +51,7 @@ func TestHalvesAreRoundedOnce(t *testing.T) {
 				for devices := int64(1); devices < 4; devices++ {
 					var sums partSums
 					for range devices {
-						sums.add(&partSums{starved: float64(first / 2), unknown: float64(first - first/2), queued: float64(whole - first)}, 1/float64(devices))
+						sums.addWeighted(&partSums{starved: float64(first / 2), unknown: float64(first - first/2), queued: float64(whole - first)}, 1/float64(devices))
 					}
 					parts, want := sums.divideBy(float64(n)), (whole+n/2)/n
 					if off := parts.Total() - want; devices == 1 && off != 0 || off*off > 1 {

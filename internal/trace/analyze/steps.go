@@ -22,10 +22,10 @@ type StepSpan struct {
 	Lane   uint32
 	// Prefill and Decode count the requests in each phase by the name of a serving step; -1 unknown, 0 not serving.
 	Prefill, Decode int
-	// Tokens counts the tokens that a decode step computes, and Context the tokens whose keys and values it reads, from
-	// the step name or the operands of attention; 0 unknown.
+	// Tokens counts the tokens that a decode step computes, Context the tokens whose keys and values it reads; 0
+	// unknown. They come from the step name or the operands of attention.
 	Tokens, Context int64
-	Dropped         bool // does not count: one of the first steps, or Empty
+	Dropped         bool // does not count: a first step, an Empty step, or a step with a phase
 	// Empty marks a range that the profiler leaves after the last step, with almost none of the work of a step.
 	Empty bool
 	// work counts the device operations launched in the step; without a device, its operators.
@@ -42,11 +42,11 @@ const (
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamless is the least ratio of the median period of ranges to their median gap for which the ranges follow one
-	// another directly.
-	seamless = 50
-	// restGap is the number of median gaps beyond which a gap belongs to no step, if it also exceeds a median period.
-	restGap = 4
+	// seamlessRatio: ranges follow one another directly if their median period is at least this many times their median
+	// gap.
+	seamlessRatio = 50
+	// longGapFactor: a gap belongs to no step if it exceeds a median period and this many median gaps.
+	longGapFactor = 4
 )
 
 // findSteps tries these sources of steps in turn: ranges of PyTorch's profiler; step names of inference engines
@@ -58,22 +58,22 @@ func (x *Index) findSteps() {
 	part := x.T.Cut
 	switch {
 	case part != nil:
-		if x.takeCutSteps(); len(x.Steps) == 0 {
+		if x.restoreCutSteps(); len(x.Steps) == 0 {
 			return
 		}
-	case x.profilerSteps(launches) && x.acceptSteps():
+	case x.findProfilerSteps(launches) && x.acceptSteps():
 	case x.findEngineSteps(launches):
-	case x.annotatedSteps(launches):
-	case x.optimizerSteps(launches) && x.acceptSteps():
-	case x.samplingSteps(launches) && x.acceptSteps():
-	case isGenericFormat(x.T.Format) && x.launchSteps() && x.acceptSteps():
+	case x.findAnnotatedSteps(launches):
+	case x.findOptimizerSteps(launches) && x.acceptSteps():
+	case x.findSamplingSteps(launches) && x.acceptSteps():
+	case isGenericFormat(x.T.Format) && x.findLaunchSteps() && x.acceptSteps():
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
 			x.Called = model.Spans{x.Span}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
-		if x.sampledAlone() {
+		if x.hasOnlySamples() {
 			return
 		}
 		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
@@ -87,9 +87,9 @@ func (x *Index) findSteps() {
 	if part != nil {
 		x.extendSteps()
 	} else {
-		x.dropFirst()
+		x.dropWarmUp()
 		x.trimLast()
-		x.dropPhases()
+		x.dropPhaseSteps()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.Called = x.unionOfSteps(kept)
@@ -104,8 +104,8 @@ func isGenericFormat(f model.Format) bool {
 	return f == model.CUDA || f == model.Nsys || f == model.Rocpd
 }
 
-// dropFirst drops the first steps, by default one, and an empty last step.
-func (x *Index) dropFirst() {
+// dropWarmUp drops the first steps, by default one, and an empty last step.
+func (x *Index) dropWarmUp() {
 	x.markEmpty()
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
 		for i := range max(1, min(x.T.Program.Skip, n-minRepeats)) {
@@ -116,9 +116,9 @@ func (x *Index) dropFirst() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. If the device is
-// still busy with earlier work while steps launch nothing, the windows of these steps would be empty. The caller then
-// passes the end of the first window as first.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. Steps that launch
+// nothing while the device still runs earlier work have empty windows. If that leaves no window, the caller passes the
+// end of the first window as first, which is math.MinInt64 otherwise.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -136,9 +136,9 @@ func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	return model.UnionOf(out)
 }
 
-// unionOfSteps returns the time of the steps that ok accepts, each from its start on the host to the end of its device
-// work, but at most to the start of the next step. The last step ends with its host range, so that later host activity
-// such as a closing synchronization does not count.
+// unionOfSteps returns the time of the steps that ok accepts. Each lasts from its start on the host to the end of its
+// device work, but at most to the start of the next step. The last step ends with its host range, so that later host
+// activity such as the final synchronization does not count.
 func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	var out []model.Span
 	for i := range x.Steps {
@@ -193,33 +193,36 @@ func busiestLane(lanes []LaneRange, launches map[uint32]int) uint32 {
 	return best
 }
 
-// profilerSteps takes the ranges of PyTorch's profiler (ProfilerStep#N) as steps.
-func (x *Index) profilerSteps(launches map[uint32]int) bool {
+// findProfilerSteps takes the ranges of PyTorch's profiler (ProfilerStep#N) as steps.
+func (x *Index) findProfilerSteps(launches map[uint32]int) bool {
 	groups := map[uint32][]int32{}
 	for i := range x.T.Host {
 		if h := &x.T.Host[i]; h.Kind == model.Step {
 			groups[h.Lane] = append(groups[h.Lane], int32(i))
 		}
 	}
-	lane, found := uint32(0), false
-	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
-		if len(groups[l.lane]) == 0 {
-			continue
-		}
-		if !found || launches[l.lane] > launches[lane] {
-			lane, found = l.lane, true
-		}
-	}
-	if !found {
+	events := x.busiestEvents(groups, launches)
+	if events == nil {
 		return false
 	}
 	x.StepSource = profilerStep
-	x.takeSteps(groups[lane])
+	x.appendSteps(events)
 	return true
 }
 
-// takeSteps makes steps from host events. It skips events inside the previous step.
-func (x *Index) takeSteps(events []int32) {
+// busiestEvents returns the events of the lane that has the most launches among the lanes with events; nil without any.
+func (x *Index) busiestEvents(byLane map[uint32][]int32, launches map[uint32]int) (events []int32) {
+	most := -1
+	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
+		if len(byLane[l.lane]) > 0 && launches[l.lane] > most {
+			events, most = byLane[l.lane], launches[l.lane]
+		}
+	}
+	return events
+}
+
+// appendSteps adds a step for each host event, without events inside the previous step.
+func (x *Index) appendSteps(events []int32) {
 	for _, i := range events {
 		h := &x.T.Host[i]
 		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhangNS {
@@ -236,23 +239,23 @@ type rangeGroup struct {
 	total  int64
 }
 
-// annotatedSteps takes the repeating range with most time as steps, if enough of the devices' work is launched in it.
-func (x *Index) annotatedSteps(launches map[uint32]int) bool {
-	all := x.rangeGroups(x.isProgramRange)
+// findAnnotatedSteps takes the repeating range with the most time as steps, if it launches enough of the devices' work.
+func (x *Index) findAnnotatedSteps(launches map[uint32]int) bool {
+	all := x.groupRanges(x.isProgramRange)
 	groups := slices.DeleteFunc(slices.Clone(all), func(g *rangeGroup) bool { return len(g.events) < minRepeats })
 	slices.SortStableFunc(groups, func(a, b *rangeGroup) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(launches[b.lane], launches[a.lane]))
 	})
 	for _, g := range groups[:min(len(groups), mostSources)] {
 		best := x.busierLaneGroup(g, launches)
-		if outer := x.stepsOfLayers(best, all); outer != nil {
+		if outer := x.findRangesOfLayers(best, all); outer != nil {
 			best = outer
 		} else if layerName.MatchString(best.name) || x.areInLayers(best) {
 			continue
 		}
-		if !x.stepsOfTurns(best) {
-			x.StepSource = x.rangeWord(best)
-			x.takeSteps(best.events)
+		if !x.findTurnSteps(best) {
+			x.StepSource = x.describeRange(best)
+			x.appendSteps(best.events)
 			x.joinSteps()
 		}
 		if x.acceptSteps() {
@@ -262,6 +265,7 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	return false
 }
 
+// mostSources is the number of range names that are tried as steps.
 const mostSources = 4
 
 // acceptSteps keeps the steps if they cover enough of the devices' work; otherwise it removes them.
@@ -295,12 +299,12 @@ func (x *Index) joinSteps() {
 		gaps, periods = append(gaps, next-at.End), append(periods, next-at.Start)
 	}
 	gap, period := Median(slices.Clone(gaps)), Median(periods)
-	if n < 1 || gap*seamless <= period {
+	if n < 1 || gap*seamlessRatio <= period {
 		return
 	}
 	x.StepSource += ", from the start of one to the start of the next"
 	for i := range n {
-		if gaps[i] <= max(restGap*gap, period) {
+		if gaps[i] <= max(longGapFactor*gap, period) {
 			x.Steps[i].Host.End = x.Steps[i+1].Host.Start
 		}
 	}
@@ -310,7 +314,7 @@ func (x *Index) joinSteps() {
 // busierLaneGroup returns, of the repeating groups with the name of best, the one on the lane with the most launches.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
-	for _, g := range x.rangeGroups(func(h *model.Host) bool {
+	for _, g := range x.groupRanges(func(h *model.Host) bool {
 		return h.Kind == model.Annotation && model.MaskNumbers(x.T.Name(h.Name)) == best.name
 	}) {
 		if len(g.events) >= minRepeats && launches[g.lane] > launches[out.lane] {
@@ -320,9 +324,9 @@ func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rang
 	return out
 }
 
-// rangeGroups groups the host events that ok accepts by lane and name, without those inside another event of the same
+// groupRanges groups the host events that ok accepts by lane and name, without those inside another event of the same
 // name. Groups are in the order of their first events.
-func (x *Index) rangeGroups(ok func(*model.Host) bool) []*rangeGroup {
+func (x *Index) groupRanges(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {
 		lane uint32
 		name string

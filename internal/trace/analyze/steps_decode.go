@@ -23,7 +23,7 @@ var stepTokens = []*lazyregexp.Regexp{
 	lazyregexp.New(`^execute_new_0_cached_(\d+)`),
 }
 
-// parseTokens reads from a step name the tokens that a decode step computes and the cached ones that it reads; 0
+// parseTokens reads from a step name the tokens that a decode step computes and the cached tokens that it reads; 0
 // unknown.
 func parseTokens(name string) (tokens, context int64) {
 	for _, form := range stepTokens {
@@ -43,20 +43,20 @@ func parseTokens(name string) (tokens, context int64) {
 	return 0, 0
 }
 
-// generation counts the attention calls of a step by phase.
-type generation struct {
+// attentionCalls counts the attention calls of a step by phase.
+type attentionCalls struct {
 	decode, prefill int
-	tokens, context int64 // of one layer: decoded tokens and keys read
+	tokens, context int64 // of one layer: tokens decoded and keys read
 }
 
-// samplingSteps takes the ends of the operator that chooses a token as step borders. It applies to programs that
-// generate: attention with one query for each sequence, or frames of transformers' generate.
-func (x *Index) samplingSteps(launches map[uint32]int) bool {
+// findSamplingSteps ends each step where the operator that chooses a token ends. It applies to programs that generate
+// text: attention with one query for each sequence, or frames of transformers' generate.
+func (x *Index) findSamplingSteps(launches map[uint32]int) bool {
 	if x.Recording.Engine != huggingFace && !x.hasSingleQueries() {
 		return false
 	}
 	var best *rangeGroup
-	for _, g := range x.rangeGroups(func(h *model.Host) bool {
+	for _, g := range x.groupRanges(func(h *model.Host) bool {
 		name := x.T.Name(h.Name)
 		return h.Kind == model.Op && (name == "aten::argmax" || name == "aten::multinomial")
 	}) {
@@ -68,7 +68,7 @@ func (x *Index) samplingSteps(launches map[uint32]int) bool {
 		return false
 	}
 	x.StepSource = best.name + ", from the end of one to the end of the next"
-	x.stepsBetweenEnds(best, func(k int) string { return fmt.Sprintf("token %d", k+1) })
+	x.addStepsBetweenEnds(best, func(k int) string { return fmt.Sprintf("token %d", k+1) })
 	return true
 }
 
@@ -78,7 +78,7 @@ func (x *Index) hasSingleQueries() (has bool) {
 	return has
 }
 
-// AttentionName is the operator that calls each implementation of attention in PyTorch.
+// AttentionName is PyTorch's operator for attention, which calls one of several implementations.
 const AttentionName = "aten::scaled_dot_product_attention"
 
 // classifyGeneration finds the phases of a program that generates without an engine (transformers, or its own loop).
@@ -88,13 +88,13 @@ func (x *Index) classifyGeneration() {
 	if x.Recording.Serving != "" || x.Recording.Program != PyTorch || len(x.Steps) == 0 || x.Trains() {
 		return
 	}
-	of := x.countAttention()
+	calls := x.countAttention()
 	prefill, decode, grows := 0, 0, x.Recording.Engine == huggingFace
-	for k := range of {
-		switch g := &of[k]; {
+	for k := range calls {
+		switch g := &calls[k]; {
 		case g.decode > 0 && g.prefill == 0:
 			decode++
-			grows = grows || k > 0 && of[k-1].context > 0 && g.context == of[k-1].context+g.tokens
+			grows = grows || k > 0 && calls[k-1].context > 0 && g.context == calls[k-1].context+g.tokens
 		case g.prefill > 0 && g.decode == 0:
 			prefill++
 		}
@@ -103,9 +103,9 @@ func (x *Index) classifyGeneration() {
 		return
 	}
 	x.Recording.Serving = servingPhase(prefill > 0, true)
-	for k := range of {
+	for k := range calls {
 		s := &x.Steps[k]
-		switch g := &of[k]; {
+		switch g := &calls[k]; {
 		case g.decode > 0 && g.prefill == 0:
 			s.Decode, s.Tokens, s.Context = int(g.tokens), g.tokens, g.context
 		case g.prefill > 0 && g.decode == 0:
@@ -114,20 +114,20 @@ func (x *Index) classifyGeneration() {
 	}
 }
 
-func (x *Index) countAttention() []generation {
-	of := make([]generation, len(x.Steps))
+func (x *Index) countAttention() []attentionCalls {
+	calls := make([]attentionCalls, len(x.Steps))
 	x.eachAttention(func(h *model.Host, q, keys []int64) {
 		k := x.StepAt(h.Start)
 		switch {
 		case k < 0:
 		case q[2] > 1 || keys[2] <= 1:
-			of[k].prefill++
+			calls[k].prefill++
 		default:
-			of[k].decode++
-			of[k].tokens, of[k].context = q[0], q[0]*keys[2]
+			calls[k].decode++
+			calls[k].tokens, calls[k].context = q[0], q[0]*keys[2]
 		}
 	})
-	return of
+	return calls
 }
 
 // eachAttention calls f for each attention call with recorded shapes of queries and keys (batch, heads, tokens, head

@@ -9,7 +9,8 @@ import (
 // emptyStep: a last step with less than 1/emptyStep of the work of the median step is empty.
 const emptyStep = 20
 
-// markEmpty marks the range that the profiler opens at the last call of step() and closes at the end of the recording.
+// markEmpty marks the last range of the profiler if it has almost no work. The profiler opens it at the last call of
+// step() and closes it at the end of the recording.
 func (x *Index) markEmpty() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 2 {
@@ -36,8 +37,9 @@ func (x *Index) markEmpty() {
 // longTail: trimLast shortens the last step if its tail exceeds the median tail by 1/longTail of a step.
 const longTail = 20
 
-// trimLast removes from the last step the time in which the profiler ends the recording, because some releases close
-// the range of the step after that. The step then ends as long after its device work as the median of the other steps.
+// trimLast removes from the last step the time in which the profiler ends the recording: some releases of PyTorch close
+// the range of the step only afterwards. The step then ends after its device work by the median tail of the other
+// steps.
 func (x *Index) trimLast() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {
@@ -58,8 +60,8 @@ func (x *Index) trimLast() {
 	}
 }
 
-// findTrailing finds the synchronization with which the profiler ends a recording: the last one of a whole device,
-// after the last step, with no launch after it.
+// findTrailing finds the synchronization by which the profiler ends a recording: the last one of a whole device, after
+// the last step, with no launch after it.
 func (x *Index) findTrailing() {
 	last := int32(-1)
 	for i := range x.T.Host {

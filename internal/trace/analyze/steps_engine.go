@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
+// engineStep describes the step names of one inference engine.
 type engineStep struct {
 	engine string
 	name   *lazyregexp.Regexp
@@ -70,35 +71,26 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 				byLane[h.Lane] = append(byLane[h.Lane], int32(i))
 			}
 		}
-		lane, found := uint32(0), false
-		for _, l := range x.lanes {
-			if len(byLane[l.lane]) > 0 && (!found || launches[l.lane] > launches[lane]) {
-				lane, found = l.lane, true
-			}
-		}
-		if !found {
+		events := x.busiestEvents(byLane, launches)
+		if events == nil || e.engine == string(TensorRT) && x.isEnclosed(events) {
 			continue
 		}
-		if e.engine == string(TensorRT) && x.isEnclosed(byLane[lane]) {
-			continue
-		}
-		x.takeSteps(x.graphCalls(x.dropIdleSteps(byLane[lane])))
+		x.appendSteps(x.findGraphCalls(x.dropIdleSteps(events)))
 		if x.StepSource = e.engine + " step"; len(x.Steps) == 0 || !x.acceptSteps() {
 			continue
 		}
 		if x.Recording.Engine == "" && x.Recording.Program == PyTorch {
 			x.Recording.Engine = e.engine
 		}
-		x.Recording.Serving = x.servingOf(e)
 		x.classifyServing(e)
-		x.beginWithWork()
+		x.excludeBeforeWork()
 		return true
 	}
 	return false
 }
 
-// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all if no launch is
-// known.
+// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all steps if no launch in
+// them is known.
 func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	launches := map[int32]bool{} // by event
 	for i := range x.T.GPU {
@@ -124,14 +116,14 @@ func (x *Index) isEnclosed(events []int32) bool {
 	for _, i := range events {
 		total += x.T.Host[i].Dur()
 	}
-	return slices.ContainsFunc(x.rangeGroups(x.isProgramRange), func(g *rangeGroup) bool {
+	return slices.ContainsFunc(x.groupRanges(x.isProgramRange), func(g *rangeGroup) bool {
 		return len(g.events) >= minRepeats && g.total > total
 	})
 }
 
-// beginWithWork sets the start of a single step to its first device operation, because the recording does not show how
-// far the host was ahead of the device before.
-func (x *Index) beginWithWork() {
+// excludeBeforeWork excludes the time before the first device operation of a single step, as work from before the
+// recording. The recording does not show how far the host was ahead of the device then.
+func (x *Index) excludeBeforeWork() {
 	if len(x.Steps) != 1 {
 		return
 	}
@@ -143,9 +135,9 @@ func (x *Index) beginWithWork() {
 	}
 }
 
-// graphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
+// findGraphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
 // denoising step. It returns the steps themselves if they have no such calls.
-func (x *Index) graphCalls(steps []int32) []int32 {
+func (x *Index) findGraphCalls(steps []int32) []int32 {
 	var out []int32
 	for _, s := range steps {
 		lo, hi := x.Inside(s)
@@ -174,17 +166,3 @@ var (
 	compiledGraph = lazyregexp.New(`^## Call CompiledFxGraph`)
 	diffusion     = lazyregexp.New(`^execute_diffusion_`)
 )
-
-func (x *Index) servingOf(e engineStep) string {
-	if e.serves == nil {
-		return ""
-	}
-	prefill, decode := false, false
-	for i := range x.Steps {
-		if m := e.name.FindStringSubmatch(x.Steps[i].Name); m != nil {
-			p, d := e.serves(m)
-			prefill, decode = prefill || p > 0, decode || d > 0
-		}
-	}
-	return servingPhase(prefill, decode)
-}

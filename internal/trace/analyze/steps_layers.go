@@ -10,18 +10,18 @@ import (
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
 var layerName = lazyregexp.New(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
-// passName matches ranges named for one pass of a program, epochName ranges named for many passes. turnName matches
-// ranges named for turns of a loop, one or several, which no layer holds.
+// passName matches ranges named for one pass of a program, epochName ranges named for many passes. iterationName
+// matches ranges named for one or several iterations of a loop; a layer contains none.
 var (
-	passName  = lazyregexp.New(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
-	epochName = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
-	turnName  = lazyregexp.New(`(?i)(^|[^a-z])(steps?|iters?|iterations?|batch|batches|epochs?)([^a-z]|$)`)
+	passName      = lazyregexp.New(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
+	epochName     = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
+	iterationName = lazyregexp.New(`(?i)(^|[^a-z])(steps?|iters?|iterations?|batch|batches|epochs?)([^a-z]|$)`)
 )
 
-// stepsOfLayers checks whether the ranges of g are layers. They are if the list all has two or more larger ranges, each
-// of which holds the same number of ranges of g, two or more. It returns these larger ranges, nil if there are none.
-// Names distinguish them from epochs, which hold batches.
-func (x *Index) stepsOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
+// findRangesOfLayers returns the larger ranges whose layers are the ranges of g; nil if these are not layers. They are
+// taken from the list all. There must be two or more of them, each with the same number of ranges of g, two or more.
+// Epochs, which contain batches, are excluded by their names.
+func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 	var best *rangeGroup
 	for _, o := range all {
 		if o.lane != g.lane || o.name == g.name || len(o.events) < 2 || epochName.MatchString(o.name) {
@@ -38,9 +38,10 @@ func (x *Index) stepsOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 }
 
 // areInLayers reports whether every event of g lies in a range named for a layer, so that it is a part of that layer.
-// Turns of a loop are no parts, and a range named for many passes, such as a benchmark of attention, is no layer.
+// Iterations of a loop are not parts of a layer. A range named for many passes, such as a benchmark of attention, is
+// not a layer.
 func (x *Index) areInLayers(g *rangeGroup) bool {
-	if turnName.MatchString(g.name) {
+	if iterationName.MatchString(g.name) {
 		return false
 	}
 	layer := map[model.NameID]bool{}
@@ -49,7 +50,7 @@ func (x *Index) areInLayers(g *rangeGroup) bool {
 			name := x.T.Host[p].Name
 			if _, seen := layer[name]; !seen {
 				text := x.T.Name(name)
-				layer[name] = layerName.MatchString(text) && !epochName.MatchString(text) && !turnName.MatchString(text)
+				layer[name] = layerName.MatchString(text) && !epochName.MatchString(text) && !iterationName.MatchString(text)
 			}
 			if layer[name] {
 				return false

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// optimizerSteps takes the ends of optimizer steps as borders of steps. The time before the first end becomes a step
-// too, which is dropped later.
-func (x *Index) optimizerSteps(launches map[uint32]int) bool {
+// findOptimizerSteps ends each step where an optimizer step ends. The time before the first end becomes a step too,
+// which is dropped later.
+func (x *Index) findOptimizerSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	var all []*rangeGroup
-	for _, g := range x.rangeGroups(func(h *model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
+	for _, g := range x.groupRanges(func(h *model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
 		all = append(all, g)
 		if len(g.events) < 2 {
 			continue
@@ -25,7 +25,7 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	if best == nil {
 		return false
 	}
-	events, turns := x.rarestOptimizer(best.lane, all)
+	events, turns := x.findRarestOptimizer(best.lane, all)
 	if events == nil {
 		events = best.events
 	}
@@ -33,7 +33,7 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	if turns > 1 {
 		x.StepSource += fmt.Sprintf(", of %d optimizers that take turns", turns)
 	}
-	x.stepsBetweenEnds(&rangeGroup{lane: best.lane, events: events}, func(k int) string { return fmt.Sprintf("optimizer step %d", k+1) })
+	x.addStepsBetweenEnds(&rangeGroup{lane: best.lane, events: events}, func(k int) string { return fmt.Sprintf("optimizer step %d", k+1) })
 	return true
 }
 
@@ -44,11 +44,11 @@ type optimizerUpdate struct {
 	launches, blocks int64
 }
 
-// rarestOptimizer finds, among optimizers that take turns on a lane, the one that steps least often, and returns its
-// steps (events) and the number of these optimizers (turns). One iteration may have several steps of another
-// optimizer: a GAN's critic may step five times per step of the generator. events is nil if the optimizers do not take
-// turns, or cannot be told apart.
-func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
+// findRarestOptimizer finds the optimizer that steps least often among those that take turns on a lane. It returns its
+// steps (events) and the number of these optimizers (turns). One iteration may have several steps of another optimizer:
+// a GAN's critic may step five times per step of the generator. events is nil if the optimizers do not take turns or
+// cannot be distinguished.
+func (x *Index) findRarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
 	var order []int32
 	for _, g := range groups {
 		if g.lane == lane {
@@ -59,7 +59,7 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 	var kinds []optimizerUpdate
 	steps := map[optimizerUpdate][]int32{}
 	for _, i := range order {
-		u := x.updateOf(i)
+		u := x.describeUpdate(i)
 		if steps[u] == nil {
 			kinds = append(kinds, u)
 		}
@@ -80,7 +80,7 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 	return events, len(kinds)
 }
 
-func (x *Index) updateOf(step int32) optimizerUpdate {
+func (x *Index) describeUpdate(step int32) optimizerUpdate {
 	u := optimizerUpdate{name: x.T.Host[step].Name}
 	for _, g := range x.Launched(step) {
 		u.launches++

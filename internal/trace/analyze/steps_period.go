@@ -15,8 +15,8 @@ type launchSequence struct {
 	lane []uint32 // by launch
 }
 
-// launchOrder returns the launches of the process with the busiest lane.
-func (x *Index) launchOrder() launchSequence {
+// listLaunches returns the launches of the process with the busiest lane.
+func (x *Index) listLaunches() launchSequence {
 	process := x.T.ProcessOf(x.Main)
 	var gpus []int32
 	for _, g := range x.launched {
@@ -70,8 +70,8 @@ func mixBits(v uint64) uint64 {
 // launchOrderSource begins StepSource for repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
-func (x *Index) launchSteps() bool {
-	o := x.launchOrder()
+func (x *Index) findLaunchSteps() bool {
+	o := x.listLaunches()
 	f := period.Find(o.all)
 	if f == nil {
 		return false

@@ -8,16 +8,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// mostTurns limits the repeats of the most frequent range per iteration. A GAN's critic is updated up to so many times
-// per update of the generator; a range that is rarer than that is an evaluation or a checkpoint.
+// mostTurns is the largest number of repeats of the most frequent range per iteration. A GAN's critic, for example, is
+// updated several times per update of the generator. A range that is rarer than that is an evaluation or a checkpoint.
 const mostTurns = 10
 
-// stepsOfTurns handles the case that best, the most frequent range, is only a part of an iteration. It looks for a
-// rarer range that follows the same small number of best's repeats each time, does not overlap them and also updates
-// the model. Iterations end with that rarer range and become the steps; the time before the first end is dropped.
-func (x *Index) stepsOfTurns(best *rangeGroup) bool {
+// findTurnSteps handles the case that best, the most frequent range, is only a part of an iteration. It looks for a
+// rarer range that follows the same small number of repeats of best each time, does not overlap them and also updates
+// the model. Each step ends where the rarer range ends. The time before the first end becomes a step too, which is
+// dropped later.
+func (x *Index) findTurnSteps(best *rangeGroup) bool {
 	var rarest *rangeGroup
-	for _, g := range x.rangeGroups(x.isProgramRange) {
+	for _, g := range x.groupRanges(x.isProgramRange) {
 		if g.lane != best.lane || len(g.events) < minRepeats || len(g.events) >= len(best.events) || x.rangesOverlap(g.events, best.events) {
 			continue
 		}
@@ -32,12 +33,12 @@ func (x *Index) stepsOfTurns(best *rangeGroup) bool {
 	if rarest == nil {
 		return false
 	}
-	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next, with what takes turns with it", x.rangeWord(rarest))
-	x.stepsBetweenEnds(rarest, func(k int) string { return x.T.Name(x.T.Host[rarest.events[k]].Name) })
+	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next, with what takes turns with it", x.describeRange(rarest))
+	x.addStepsBetweenEnds(rarest, func(k int) string { return x.T.Name(x.T.Host[rarest.events[k]].Name) })
 	return true
 }
 
-func (x *Index) stepsBetweenEnds(g *rangeGroup, name func(k int) string) {
+func (x *Index) addStepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	from := x.Span.Start
 	for k, i := range g.events {
 		end := x.T.Host[i].End
@@ -76,11 +77,11 @@ func (x *Index) rangesOverlap(a, b []int32) bool {
 }
 
 // updatesModel reports whether ranges of g train the model like the ranges of best. If every range of best contains an
-// optimizer step, every range of g must contain one. Otherwise a range of g must take at least half as long as one of
-// best, and not be named like an evaluation or a checkpoint.
+// optimizer step, every range of g must contain one. Otherwise a range of g must take at least half as long as a range
+// of best, and must not be named like an evaluation or a checkpoint.
 func (x *Index) updatesModel(g, best *rangeGroup) bool {
-	steps := func(of *rangeGroup) (n int) {
-		for _, i := range of.events {
+	countUpdates := func(r *rangeGroup) (n int) {
+		for _, i := range r.events {
 			lo, hi := x.Inside(i)
 			if slices.ContainsFunc(x.T.Host[lo:hi], func(h model.Host) bool { return x.Info[h.Name].Flags&NameOptimizer != 0 }) {
 				n++
@@ -88,8 +89,8 @@ func (x *Index) updatesModel(g, best *rangeGroup) bool {
 		}
 		return n
 	}
-	if steps(best) == len(best.events) {
-		return steps(g) == len(g.events)
+	if countUpdates(best) == len(best.events) {
+		return countUpdates(g) == len(g.events)
 	}
 	name := strings.ToLower(g.name)
 	for _, other := range []string{"eval", "valid", "test", "checkpoint", "save", "log", "metric", "sample"} {
@@ -104,7 +105,7 @@ func (x *Index) isProgramRange(h *model.Host) bool {
 	return h.Kind == model.Annotation && x.Info[h.Name].Flags&nameHousekeeping == 0
 }
 
-func (x *Index) rangeWord(g *rangeGroup) string {
+func (x *Index) describeRange(g *rangeGroup) string {
 	name := x.T.Name(x.T.Host[g.events[0]].Name)
 	if slices.ContainsFunc(g.events, func(i int32) bool { return x.T.Name(x.T.Host[i].Name) != name }) {
 		name = g.name

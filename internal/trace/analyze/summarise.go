@@ -24,7 +24,7 @@ type Options struct {
 	Caveat func(a *Analysis, f gpuprof.Finding) string
 }
 
-func (o Options) caveatOf(a *Analysis, f gpuprof.Finding) string {
+func (o Options) findCaveat(a *Analysis, f gpuprof.Finding) string {
 	if o.Caveat == nil {
 		return ""
 	}
@@ -42,7 +42,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
 	a.Step = meanStep(indexes)
-	job := o.waitsOf(indexes)
+	job := o.findWaits(indexes)
 	var found []Found
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
 	steps := 0
@@ -60,7 +60,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 			a.StepSource, a.Recording, a.Host = x.StepSource, &x.Recording, x.HostAccount()
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { kernels.add(x) })
+		wg.Go(func() { kernels.addTrace(x) })
 		wg.Go(func() { operators.addOperators(x); modules.addModules(x) })
 		a.addSteps(i, x)
 		a.addDevices(i, x)
@@ -77,7 +77,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	a.Kernels = append(a.Kernels, kernels.sortedKernels()...)
 	a.Operators = append(a.Operators, operators.sortedRanges(steps)...)
 	a.Modules = modules.sortedRanges(steps)
-	a.Ranks = rankTimes(indexes, job)
+	a.Ranks = compareRanks(indexes, job)
 	if o.Job != nil && len(a.Ranks) > 1 {
 		for _, f := range o.Job(a, indexes, job) {
 			found = append(found, indexes[f.Input].finishFindings(f.Input, []Found{f})...)
@@ -94,7 +94,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	for _, f := range found {
 		f.Parts = indexes[f.Input].claimParts(&f)
 		f.Command = cmp.Or(f.Command, a.measureCommand(indexes))
-		if caveat := o.caveatOf(a, f.Finding); caveat != "" {
+		if caveat := o.findCaveat(a, f.Finding); caveat != "" {
 			f.Caveats = append(f.Caveats, caveat)
 		}
 		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
@@ -208,7 +208,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 	}
 }
 
-// addCalls adds up synchronization and copies, without the profiler's closing synchronization.
+// addCalls adds up synchronization and copies, without the synchronization by which the profiler stops.
 func (a *Analysis) addCalls(x *Index) {
 	type sum struct{ count, ns int64 }
 	syncs := map[model.NameID]sum{}
@@ -272,7 +272,8 @@ func CopyName(g *model.GPU) string {
 	return "unknown"
 }
 
-// finishFindings completes an input's findings from their claims and removes claims of less than LeastShare.
+// finishFindings completes the findings of an input from their claims and removes those that claim less than LeastShare
+// of the steady time.
 func (x *Index) finishFindings(input int, found []Found) []Found {
 	steady := x.Steady.Total()
 	var out []Found
@@ -314,15 +315,15 @@ func SeverityOf(claim int64, share float64) gpuprof.Severity {
 func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
-		again := "record without with_stack for the times of the host"
+		fix := "record without with_stack for the times of the host"
 		text := "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
 		switch {
 		case x.T.Format == model.XLA:
-			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
+			fix = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
 		case x.T.Format != model.Kineto:
-			again, text = "", "the profiler recorded its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
+			fix, text = "", "the profiler recorded its own overhead, which lengthens the host's work: times of the host are inflated by profiling"
 		}
-		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again, Text: text})
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: fix, Text: text})
 	}
 	for _, w := range list {
 		if several {

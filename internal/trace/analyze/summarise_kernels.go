@@ -20,9 +20,9 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// add counts the operations of a trace. It groups them by name id first, so that each name is looked up only once in
-// the sums.
-func (k *kernelSums) add(x *Index) {
+// addTrace counts the operations of a trace. It groups them by name id first, so that each name is looked up in the
+// sums only once.
+func (k *kernelSums) addTrace(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)
 	for i := range t.GPU {

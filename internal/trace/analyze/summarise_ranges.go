@@ -86,9 +86,9 @@ type rangeWalk struct {
 	stack  []openRange
 }
 
-// openRange is a range on the stack; its self time is counted up to the time in the field covered. If ranges overlap
-// without nesting, the shared time counts for the first; no range outlasts the range around it. So every time of a
-// thread is self time of exactly one range.
+// openRange is a range on the stack. Its self time is counted up to the time covered. If ranges overlap without
+// nesting, the shared time counts for the first; no range outlasts the enclosing range. So each moment of a thread is
+// self time of at most one range.
 type openRange struct {
 	host         int32
 	covered, end int64
@@ -128,20 +128,21 @@ func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames: more names that differ only in numbers are shown as one, because they are iterations and not layers.
+// manyNames: if more than so many range names differ only in numbers, they are shown as one name, because they are
+// iterations and not layers.
 const manyNames = 64
 
 // moduleLabel returns a function that maps a module to the name under which it is added up.
 func (x *Index) moduleLabel() func(model.NameID) string {
 	variants := map[string]int{}
 	for id := range x.T.Names {
-		if x.Info[id].ranges {
+		if x.Info[id].isRange {
 			variants[model.MaskNumbers(x.T.Names[id])]++
 		}
 	}
 	return func(id model.NameID) string {
 		name := x.T.Name(id)
-		if n := model.MaskNumbers(name); x.Info[id].ranges && variants[n] > manyNames {
+		if n := model.MaskNumbers(name); x.Info[id].isRange && variants[n] > manyNames {
 			return n
 		}
 		return trimModule(name)

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// waitShare is the least share of the step for which the others must wait for a straggler.
-const waitShare = 0.05
+// leastWaitShare is the least share of the step for which the others must wait for a straggler.
+const leastWaitShare = 0.05
 
-// rankTimes compares the ranks of a job, or the communicating devices of one trace; nil with fewer than two.
-func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
+// compareRanks compares the ranks of a job, or the communicating devices of one trace; nil with fewer than two.
+func compareRanks(indexes []*Index, job *JobWaits) []RankTime {
 	var out []RankTime
 	var parts []Parts
 	communicating := 0
@@ -60,10 +60,10 @@ func rankTimes(indexes []*Index, job *JobWaits) []RankTime {
 	return out
 }
 
-// stragglerCause names the part of the straggler's step that exceeds the median of the others by most; "" if none does
-// by waitShare of the step. loader is the time in the straggler's data loader, ns per step.
+// stragglerCause names the part of the straggler's step that most exceeds the median of the other ranks; "" if none
+// exceeds it by leastWaitShare of the step. loader is the time in the straggler's data loader, ns per step.
 func stragglerCause(parts []Parts, at int, loader, step int64) string {
-	of := func(p *Parts) map[string]int64 {
+	byPart := func(p *Parts) map[string]int64 {
 		out := map[string]int64{"starved": p.StarvedNS, "queued": p.QueuedNS}
 		for class, ns := range p.Classes {
 			if !class.Communicates() {
@@ -72,12 +72,12 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 		}
 		return out
 	}
-	own, best, most := of(&parts[at]), "", int64(0)
+	own, best, most := byPart(&parts[at]), "", int64(0)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		var others []int64
 		for i := range parts {
 			if i != at {
-				others = append(others, of(&parts[i])[name])
+				others = append(others, byPart(&parts[i])[name])
 			}
 		}
 		slices.Sort(others)
@@ -85,7 +85,7 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 			best, most = name, more
 		}
 	}
-	if float64(most) < waitShare*float64(step) {
+	if float64(most) < leastWaitShare*float64(step) {
 		return ""
 	}
 	switch {
@@ -99,12 +99,14 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// mostOfWaits is the least share of all waits that stragglers must cause together, unless the first alone causes half.
-const mostOfWaits = 0.8
+// leastStragglerShare is the least share of all waits that the stragglers must cause together, unless the first alone
+// causes half.
+const leastStragglerShare = 0.8
 
 // markStragglers marks the ranks for which the others wait longest, at most two or a quarter of the job, and returns
-// their indexes in ranks. The wait for each is waitShare of its step or more and half of the longest wait or more.
-// Together they cause mostOfWaits of all waits (or the first half) and arrive last in half of the collectives.
+// their indexes in ranks. The wait for each is leastWaitShare of its step or more, and half of the longest wait or
+// more. Together they cause leastStragglerShare of all waits (or the first causes half) and arrive last in half of the
+// collectives.
 func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places []int) {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {
@@ -129,12 +131,12 @@ func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places [
 	most, sum, last := waited[order[0]], int64(0), 0
 	for _, by := range order[:min(len(order), max(2, len(order)/4))] {
 		at := place(&job.Ranks[by])
-		if at < 0 || job.Ranks[by].Last == 0 || float64(waited[by]) < waitShare*float64(ranks[at].StepNS) || 2*waited[by] < most {
+		if at < 0 || job.Ranks[by].Last == 0 || float64(waited[by]) < leastWaitShare*float64(ranks[at].StepNS) || 2*waited[by] < most {
 			break
 		}
 		places, sum, last = append(places, at), sum+waited[by], last+job.Ranks[by].Last
 	}
-	if 2*most < all && float64(sum) < mostOfWaits*float64(all) || len(places) == 0 || 2*last < job.Collectives {
+	if 2*most < all && float64(sum) < leastStragglerShare*float64(all) || len(places) == 0 || 2*last < job.Collectives {
 		return nil
 	}
 	job.Stragglers = order[:len(places)]

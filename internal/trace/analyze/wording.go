@@ -61,7 +61,7 @@ func Plural(n int, one, many string) string {
 }
 
 // ShortName removes a kernel's result type void, anonymous namespaces, template arguments and parameters, and cuts the
-// rest to the length shortest.
+// rest like CutName.
 func ShortName(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {

@@ -9,10 +9,10 @@ import (
 type nameCounts struct {
 	repeats []int32 // indexes of the repeats that contain the name
 	counts  []int32 // launches in each of these repeats
-	median  int32   // over the alike repeats
-	n       int     // in all repeats
-	ns      float64 // mean device time
-	kernel  bool
+	median  int32   // launches per repeat, over the alike repeats
+	n       int     // launches in all repeats
+	ns      float64 // mean device time of a launch, ns
+	kernel  bool    // false for a copy or fill
 }
 
 func (s *sequence) countNames(r nameRun) []*nameCounts {
@@ -52,32 +52,33 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun judges the repeats of a run. explained is the share that the counts of the median repeat explain, of
-// launches or of device time, whichever is less. extra is the share beyond these counts that recurs at equal
-// distances.
+// judgeRun judges the repeats of a run. explained is the share of launches, or of device time if that is less, that
+// repeats with the median counts explain. extra is the share of launches or device time beyond these counts that recurs
+// at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
-	var n, of, ns, ofNS float64
+	var n, all, ns, allNS float64
 	kinds := s.countNames(r)
 	for _, x := range kinds {
-		in, all := 0, 0
+		in, launches := 0, 0
 		for i, at := range x.repeats {
 			if r.isAlike(int(at)) {
 				in += int(min(x.counts[i], x.median))
-				all += int(x.counts[i])
+				launches += int(x.counts[i])
 			}
 		}
 		missing := int(x.median)*r.good - in
-		n, of = n+float64(in), of+float64(all+missing)
-		ns, ofNS = ns+float64(in)*x.ns, ofNS+float64(all+missing)*x.ns
+		n, all = n+float64(in), all+float64(launches+missing)
+		ns, allNS = ns+float64(in)*x.ns, allNS+float64(launches+missing)*x.ns
 	}
-	if explained = n / of; ofNS > 0 {
-		explained = min(explained, ns/ofNS)
+	if explained = n / all; allNS > 0 {
+		explained = min(explained, ns/allNS)
 	}
 	return explained, s.extraShare(kinds)
 }
 
-// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats, which
-// shows that the true period is longer. A copy that reads a number now and then shows no longer period.
+// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats. Such
+// launches show that the true period is longer. Copies and fills count only from mostCopy on: many programs read a
+// number now and then.
 func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {
@@ -122,12 +123,12 @@ func recursEvenly(gaps []int32) bool {
 	if m < 2 {
 		return false
 	}
-	may, equal := 0.0, 0
+	tolerance, equal := 0.0, 0
 	if m >= looseRepeats {
-		may = spread * m
+		tolerance = spread * m
 	}
 	for _, g := range gaps {
-		if math.Abs(float64(g)-m) <= may {
+		if math.Abs(float64(g)-m) <= tolerance {
 			equal++
 		}
 	}

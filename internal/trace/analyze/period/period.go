@@ -42,7 +42,7 @@ const (
 	minSteps       = 3     // least number of steps after joining repeats
 )
 
-// MostLaunches limits the launches that Find reads, from the end; it covers a few steps of any program.
+// MostLaunches is the number of launches that Find reads, counted from the end; they cover a few steps of any program.
 const MostLaunches = 1 << 19
 
 // Find returns the period of a program's launches; nil without one.
@@ -82,21 +82,23 @@ type sequence struct {
 	waits []int64 // buffer of medianPause
 }
 
-// nameRun holds the start positions of a run of consecutive names that recurs, from the first to the last whose
-// distance is close to the median.
+// nameRun holds the start positions of a run of consecutive names that recurs. They begin and end with a distance that
+// is close to the median.
 type nameRun struct {
 	at     []int32
 	median float64 // median distance, launches
 	good   int     // number of alike distances
 }
 
+// isAlike reports whether the distance from the i-th start to the next one is close to the median.
 func (r *nameRun) isAlike(i int) bool {
 	return math.Abs(float64(r.at[i+1]-r.at[i])-r.median) <= max(1, spread*r.median)
 }
 
 func (r *nameRun) coveredLaunches() int32 { return r.at[len(r.at)-1] - r.at[0] }
 
-// newSteadyRun returns the run of names at these places; false if it does not recur at equal distances.
+// newSteadyRun returns the run of names that starts at these positions; false if it does not recur at about equal
+// distances.
 func newSteadyRun(at []int32) (nameRun, bool) {
 	if len(at) < minRepeats+1 {
 		return nameRun{}, false
@@ -176,12 +178,12 @@ func (s *sequence) medianPause(r nameRun) float64 {
 	return medianOf(s.waits)
 }
 
-// longest is the length of the longest compared run of launches.
+// longest is the largest number of launches in a compared run.
 const longest = 21
 
-// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches, with the start positions of each run of names
-// that occurs more than minRepeats times, in the order of first positions. The id of a run combines the ids of two
-// shorter runs, so that comparing runs costs the same at every length.
+// eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches. It passes the start positions of each run of
+// names that occurs more than minRepeats times, in the order of first positions. The id of a run combines the ids of
+// two shorter runs, so that comparing runs costs the same at every length.
 func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	names := make([]int32, len(s.all))
 	for i := range s.all {
@@ -191,7 +193,7 @@ func (s *sequence) eachLevel(level func(places func(yield func([]int32)))) {
 	before, shorter := ids, 1
 	for length := 1; length*minRepeats <= len(s.all); {
 		level(func(yield func([]int32)) {
-			for _, places := range placesOf(ids, kinds) {
+			for _, places := range groupPositions(ids, kinds) {
 				if len(places) > minRepeats {
 					yield(places)
 				}
@@ -225,15 +227,16 @@ func numberValues[T int32 | int64](v []T) (ids []int32, kinds int) {
 	return ids, len(known)
 }
 
-func placesOf(ids []int32, kinds int) [][]int32 {
+// groupPositions returns the positions of each id.
+func groupPositions(ids []int32, kinds int) [][]int32 {
 	count := make([]int32, kinds)
 	for _, id := range ids {
 		count[id]++
 	}
-	room := make([]int32, len(ids))
+	buffer := make([]int32, len(ids))
 	out := make([][]int32, kinds)
 	for id, n := range count {
-		out[id], room = room[:0:n], room[n:]
+		out[id], buffer = buffer[:0:n], buffer[n:]
 	}
 	for i, id := range ids {
 		out[id] = append(out[id], int32(i))

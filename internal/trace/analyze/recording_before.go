@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// workBefore returns the time until which devices may run work launched before the recording. Two things are evidence:
-// (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched as the
-// recording began and started unusually long after its launch, although nothing recorded delayed it.
-func (x *Index) workBefore() int64 {
+// findWorkBefore returns the time until which devices may run work launched before the recording. Two things are
+// evidence: (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched
+// as the recording began and started unusually long after its launch, although nothing recorded delayed it.
+func (x *Index) findWorkBefore() int64 {
 	type place struct {
 		process int32
 		device  uint16
@@ -51,12 +51,12 @@ func (x *Index) workBefore() int64 {
 			until = max(until, g.Start)
 		}
 	}
-	return max(until, x.waitFromBefore(limit))
+	return max(until, x.findWaitFromBefore(limit))
 }
 
-// waitFromBefore returns the end of the last call of at least limit ns that waits for a stream or an event and ends
+// findWaitFromBefore returns the end of the last wait for a stream or an event that takes at least limit ns and ends
 // before its process launches anything; without one, the start of the recording.
-func (x *Index) waitFromBefore(limit int64) int64 {
+func (x *Index) findWaitFromBefore(limit int64) int64 {
 	var waits []int32
 	launched := map[int32]int64{} // first launch of each process
 	for _, l := range x.lanes {

@@ -10,14 +10,15 @@ import (
 const (
 	// leastNumbered is the least number of recorded operators whose ids can show that a recording is a sample.
 	leastNumbered = 200
-	// sampledShare: a recording is a sample only if it has less than this share of the operators that were numbered.
+	// sampledShare: a recording is a sample only if it has less than this share of the ids in the range of its
+	// operators' ids.
 	sampledShare = 0.1
 )
 
-// SampledOperators returns the number of operators in a recording, and how many ids their range of ids has. PyTorch
-// numbers the operators of a program one after the other. ok is true if the recording is a sample, from which events
-// were taken out: it has less than sampledShare of the range, and most of its ids do not follow the previous id
-// directly. A part of a program's run, by contrast, has consecutive ids.
+// SampledOperators returns the number of recorded operators and the length of the range of their ids (numbered).
+// PyTorch gives the operators of a program consecutive ids. ok is true if the recording is a sample, from which events
+// were removed: it has less than sampledShare of the ids in the range, and most of its ids do not follow the previous
+// id directly. A recording of one part of a run, by contrast, has consecutive ids.
 func (x *Index) SampledOperators() (recorded int, numbered int64, ok bool) {
 	if x.T.Format != model.Kineto {
 		return 0, 0, false

@@ -13,7 +13,7 @@ import (
 // Recording describes the recorded program and the quality of the recording. It is filled before any rule runs.
 type Recording struct {
 	Program  Program `json:"program"`          // framework or language of the program
-	Engine   string  `json:"engine,omitempty"` // that serves or trains: "vLLM", "DeepSpeed"
+	Engine   string  `json:"engine,omitempty"` // library that serves or trains: "vLLM", "DeepSpeed"
 	Evidence string  `json:"evidence"`         // names in the recording that show the program
 	Kind     Kind    `json:"kind"`
 	// Serving is "prefill", "decode" or "mixed", from the names or attention shapes of the steps; "" for other programs.
@@ -23,8 +23,8 @@ type Recording struct {
 	BeforeNS   int64   `json:"before_ns,omitempty"`
 	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
-	// Refused lists the sources of steps, such as the ranges of one name, that were rejected because their steps cover
-	// too little of the devices' work.
+	// Refused lists the rejected sources of steps, such as the ranges of one name: their steps cover too little of the
+	// devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the description in one sentence
 	// Settings are choices of the program that the events show, for comparison with another recording.
@@ -70,7 +70,7 @@ const (
 )
 
 const (
-	// leastCover is the share of the devices' work that steps must cover.
+	// leastCover is the least share of the devices' work that steps must cover.
 	leastCover = 0.5
 	// leastMarked replaces leastCover for the steps of PyTorch's profiler: a program may mark few of its steps.
 	leastMarked = 0.02
@@ -82,7 +82,7 @@ func (x *Index) fillRecording() {
 	if x.Stepped() && r.StepsCover == 0 {
 		r.StepsCover = x.stepsCover()
 	}
-	r.Text = x.cardText()
+	r.Text = x.recordingText()
 }
 
 // countKernels counts all kernels and the communication kernels. several reports that the kernels have more than one
@@ -191,8 +191,8 @@ func (x *Index) stepBefore(at int64) int {
 	return i - 1
 }
 
-// cardText describes the recording (Recording) in one sentence, which is the line under the title of a report.
-func (x *Index) cardText() string {
+// recordingText describes the recording in one sentence, the line under the title of a report.
+func (x *Index) recordingText() string {
 	r := &x.Recording
 	what := string(r.Program)
 	if r.Engine != "" {
@@ -216,16 +216,16 @@ func (x *Index) cardText() string {
 		}
 		parts = append(parts, text)
 	}
-	if word := x.qualityWord(); word != "" {
-		parts = append(parts, word)
+	if text := x.qualityText(); text != "" {
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// nearlyAll is the share that prints as 100 %: steps that cover at least this share count as covering all work.
+// nearlyAll is the least share that prints as 100 %: steps or launches that cover it count as covering all work.
 const nearlyAll = 0.995
 
-func (x *Index) qualityWord() string {
+func (x *Index) qualityText() string {
 	failed, linked, kernels := 0, 0, 0
 	for i := range x.T.Gate.Devices {
 		failed += x.T.Gate.Devices[i].Failed()

@@ -17,7 +17,7 @@ func (x *Index) Unjudged() bool {
 	if x.launchesFailed() {
 		return true
 	}
-	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+	return !x.Stepped() && len(x.T.GPU) > 0 && x.PhasesFirst() && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
 // launchesFailed reports whether launches returned an error and no kernel ran.
@@ -29,15 +29,16 @@ func (x *Index) launchesFailed() bool {
 	return kernels == 0
 }
 
-// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up and the like). It
-// does for a program with machine-learning models, which runs for long, so that its start-up is not its work. Another
-// program may run once and end, and spends about the same time on creating its CUDA context whatever it computes. Its
-// report begins with the phases only if kernels run for almost none of the time after them.
+// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up, compilation,
+// graph capture). It does for a program with machine-learning models: such a program runs for long, so its start-up is
+// not its work. Another program may run once and end, and creating its CUDA context takes about the same time whatever
+// it computes. Its report begins with the phases only if they are nearly the whole recording and kernels run for almost
+// none of the rest.
 func (x *Index) PhasesFirst() bool {
 	if x.Recording.Program.hasModels() {
 		return true
 	}
-	if x.phaseSpans().Total()*nativeUnjudged <= x.Span.Len()*(nativeUnjudged-1) {
+	if x.phaseSpans().Total()*nativeUnjudgedFactor <= x.Span.Len()*(nativeUnjudgedFactor-1) {
 		return false
 	}
 	var work int64
@@ -50,31 +51,33 @@ func (x *Index) PhasesFirst() bool {
 }
 
 const (
-	// nativeUnjudged is the value of unjudged (below) for a program that may run once and end, such as one in C++.
-	nativeUnjudged = 20
-	// Rules judge such a program if its kernels take leastNativeWork, ns, or more, at least 1/restWork of the steady part,
-	// and at least 1/mostStartUp of the time of the phases.
+	// nativeUnjudgedFactor replaces unjudgedFactor for a program that may run once and end, such as one in C++.
+	nativeUnjudgedFactor = 20
+	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more. They must also take at
+	// least 1/restWork of the steady part and at least 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
-	// Steps found by the order of launches are the recording's subject only if they take 1/mostBesideLoop of the phases.
+	// NotSteady describes steps found by the order of launches only if they take at least 1/mostBesideLoop of the time
+	// of the phases, else the whole recording.
 	mostBesideLoop = 20
 )
 
-// unjudged: rules judge a recording only if at least 1/unjudged of it is steady work.
-const unjudged = 10
+// unjudgedFactor: rules judge a recording only if at least 1/unjudgedFactor of it is steady work.
+const unjudgedFactor = 10
 
 // isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
-// the whole recording. Such a program is a test whose parts each run for the first time.
+// the whole recording. A test whose parts each run for the first time gives such a recording.
 func (x *Index) isMostlyPhases() bool {
-	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudged > x.Span.Len()*(unjudged-1)
+	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
 
-// isShortLoop reports whether the only steps are repeats of launches that take next to no time beside the phases, as in
-// a benchmark of one kernel.
+// isShortLoop reports whether the steps of a program without machine-learning models come from the order of launches
+// and take almost no time compared with the phases. A benchmark of one kernel gives such steps.
 func (x *Index) isShortLoop() bool {
 	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }
 
-// NotSteady returns a sentence and a remedy for a recording that is mostly not steady work, else "".
+// NotSteady describes a recording that is mostly not steady work in one sentence, and returns the remedy; "" for
+// others.
 func (x *Index) NotSteady() (what, fix string) {
 	r := &x.Recording
 	if r.Kind == CommunicationOnly {
@@ -83,21 +86,21 @@ func (x *Index) NotSteady() (what, fix string) {
 	if len(x.T.GPU) == 0 {
 		return "", ""
 	}
-	of, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
+	judged, recorded := model.Spans{x.Span}, gpuprof.FormatNS(x.Span.Len())+" recorded"
 	stepped := x.Stepped() && !x.isMostlyPhases() && !x.isShortLoop()
 	if stepped {
-		of, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
+		judged, recorded = x.Steady, gpuprof.FormatNS(x.Steady.Total())+" step"
 		if n := x.SteadySteps(); n > 1 {
 			recorded = fmt.Sprintf("%s of %d steps", gpuprof.FormatNS(x.Steady.Total()), n)
 		}
 	}
 	var most Phase
 	for _, p := range r.Phases {
-		if ns := p.Spans.TotalAnd(of); ns > most.NS {
+		if ns := p.Spans.TotalAnd(judged); ns > most.NS {
 			most = Phase{Name: p.Name, NS: ns, Spans: p.Spans}
 		}
 	}
-	if 2*x.phaseSpans().TotalAnd(of) < of.Total() || most.NS == 0 {
+	if 2*x.phaseSpans().TotalAnd(judged) < judged.Total() || most.NS == 0 {
 		return "", ""
 	}
 	what = gpuprof.FormatNS(most.NS) + " of the " + recorded + " are " + most.Name
@@ -128,7 +131,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	return what, "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }
 
-// startUpParts lists what start-up consists of.
+// startUpParts lists the parts of start-up.
 const startUpParts = " (creating the context, loading modules, first allocations, the profiler's own start)"
 
 // beforeCalls returns how much of a phase is before the first call of a device's runtime, ns.

@@ -32,7 +32,7 @@ func (x *Index) OwnTimes() []OwnTime {
 // laneOwnTimes returns the OwnTimes of one thread. Time shared by overlapping ranges counts for the first.
 func (x *Index) laneOwnTimes(l LaneRange) []OwnTime {
 	type open struct {
-		of           *OwnTime
+		sum          *OwnTime
 		covered, end int64
 	}
 	sums := map[string]*OwnTime{}
@@ -66,8 +66,8 @@ func (x *Index) laneOwnTimes(l LaneRange) []OwnTime {
 			to = min(to, top.end)
 			from = min(max(from, top.covered), to)
 			top.covered = max(top.covered, to)
-			top.of.NS -= x.Steady.TotalIn(model.Span{Start: from, End: to})
-			top.of.Holds = top.of.Holds || h.Kind == model.Op
+			top.sum.NS -= x.Steady.TotalIn(model.Span{Start: from, End: to})
+			top.sum.Holds = top.sum.Holds || h.Kind == model.Op
 		}
 		if x.InSteady(h.Start) {
 			o.Count++

@@ -41,7 +41,7 @@ func TestEngineOfNames(t *testing.T) {
 		"my_sglang_wrapper":                                "",
 		"void at::native::vectorized_elementwise_kernel<4": "",
 	} {
-		if got := engineOf([]string{"aten::add", name}); got != want {
+		if got := recognizeEngine([]string{"aten::add", name}); got != want {
 			for _, m := range engineMarks {
 				if m.name.MatchString(name) {
 					t.Logf("the expression of %s matches", m.engine)

@@ -6,9 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// listBuilds returns the pauses after the first launch that end where a module is loaded, each to the end of that call.
-// In such a pause the program builds a kernel before its first use, as CuPy and Numba do, or reads a library. Kernels of
-// one name, one for each type, can be built mostInitCalls times; a name with more builds is part of the loop.
+// listBuilds returns the pauses that end where a module is loaded, from the time after on. Each is extended to the end
+// of the load. In such a pause the program builds a kernel before its first use, as CuPy and Numba do, or reads a
+// library. The builds of a kernel name count only if there are at most mostInitCalls, one for each data type. More
+// builds are part of the loop.
 func (x *Index) listBuilds(after int64) model.Spans {
 	isLoad, last := make([]bool, len(x.T.Names)), int64(-1)
 	for id, name := range x.T.Names {
@@ -23,7 +24,7 @@ func (x *Index) listBuilds(after int64) model.Spans {
 	if last < 0 {
 		return nil
 	}
-	starts := map[int64]int64{} // of the pauses, by their ends
+	starts := map[int64]int64{} // start of each pause, by its end
 	for _, p := range x.pausesBefore(last) {
 		starts[p.End] = p.Start
 	}
@@ -54,8 +55,8 @@ func (x *Index) listBuilds(after int64) model.Spans {
 	return out
 }
 
-// pausesBefore returns the times up to until, each of compileGapNS or more, in which neither the host nor a device
-// records anything.
+// pausesBefore returns the pauses up to until, each of compileGapNS or more, in which no call, operator or device
+// operation was recorded.
 func (x *Index) pausesBefore(until int64) (pauses model.Spans) {
 	done := x.Span.Start
 	for _, s := range x.recordedBefore(until) {

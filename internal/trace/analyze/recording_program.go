@@ -48,17 +48,18 @@ func (p Program) Interpreted() bool {
 	return false
 }
 
-// IsNative reports whether programs of this kind call the runtime themselves, without a framework that keeps memory.
+// IsNative reports whether programs of this kind call the runtime themselves, without a framework that caches device
+// memory.
 func (p Program) IsNative() bool { return p == CUDA || p == HIP || p == OpenACC || p == OpenMP }
 
 type programMark struct {
-	program Program
-	name    *lazyregexp.Regexp
-	what    string // what carries the name, for Recording.Evidence
+	program  Program
+	name     *lazyregexp.Regexp
+	evidence string // the names that match, for Recording.Evidence
 }
 
-// programMarks are patterns of names by which frameworks are recognized, tried in order. PyTorch is first because it
-// calls kernels of all other frameworks.
+// programMarks are patterns of names by which frameworks are recognized, tried in order. PyTorch is first because its
+// programs run kernels of all other frameworks.
 var programMarks = []programMark{
 	{PyTorch, lazyregexp.New(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, lazyregexp.New(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
@@ -72,9 +73,9 @@ var programMarks = []programMark{
 	{Triton, lazyregexp.New(`^triton_|^_?\w+_kernel_0d1d`), "names of kernels that Triton compiles"},
 }
 
-// engineMarks are name patterns, each of which occurs in the programs of one engine only. A pattern is tried only on a
-// name that contains one of the entry's words (in lower case), because searching for a word takes a tenth of the time
-// of a regular expression.
+// engineMarks are name patterns, each of which occurs in the programs of one engine only. A pattern is tried only on
+// names that contain one of the entry's words (in lower case). Searching for a word takes a tenth of the time of a
+// regular expression.
 var engineMarks = []struct {
 	engine string
 	words  []string
@@ -99,14 +100,14 @@ const huggingFace = "Hugging Face"
 
 func (x *Index) findProgram() {
 	r := &x.Recording
-	r.Program, r.Evidence = x.programOf()
+	r.Program, r.Evidence = x.recognizeProgram()
 	if !r.Program.Interpreted() {
 		return
 	}
-	r.Engine = engineOf(x.T.Names)
+	r.Engine = recognizeEngine(x.T.Names)
 }
 
-func engineOf(names []string) string {
+func recognizeEngine(names []string) string {
 	lower := make([]string, len(names))
 	for i, name := range names {
 		lower[i] = strings.ToLower(name)
@@ -122,7 +123,7 @@ func engineOf(names []string) string {
 	return ""
 }
 
-func (x *Index) programOf() (Program, string) {
+func (x *Index) recognizeProgram() (Program, string) {
 	t := x.T
 	switch {
 	case t.Format == model.Kineto && slices.Contains(t.Names, model.SampledWindow):
@@ -138,7 +139,7 @@ func (x *Index) programOf() (Program, string) {
 		}
 		for _, name := range t.Names {
 			if m.name.MatchString(name) {
-				return m.program, m.what
+				return m.program, m.evidence
 			}
 		}
 	}

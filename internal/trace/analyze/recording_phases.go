@@ -11,7 +11,8 @@ import (
 const (
 	// An operation delayed by more than unexplainedFactor times the median delay has a cause outside the recording.
 	unexplainedFactor = 10
-	// leastBeforeNS is the least duration of a phase, and of work from before the recording that can be detected.
+	// leastBeforeNS is the shortest phase that is reported, and the shortest delay or wait that shows work from before
+	// the recording.
 	leastBeforeNS = 100_000 // ns
 	// initCallNS is the least duration of a call that initializes CUDA; other calls take microseconds.
 	initCallNS = 10_000_000 // ns
@@ -21,18 +22,19 @@ const (
 	// A launch loads the code of its kernel if it takes leastLoadNS or more and loadFactor times as long as the median
 	// launch.
 	leastLoadNS, loadFactor = 1_000_000, 100
-	// leastModelBytes is the size of a model, bytes, from which on the copies before the first kernel are its loading.
+	// leastModelBytes is the least size, bytes, of the copies before the first kernel that count as loading a model.
 	leastModelBytes = 64 << 20
-	// mostInitCalls limits the initializing calls of one name; a name with more calls is part of the loop.
+	// mostInitCalls is the largest number of initializing calls of one name; a name with more calls is part of the
+	// loop.
 	mostInitCalls = 2
 	// compileGapNS is the shortest pause before the first launch of a Triton kernel, or before the loading of a module,
 	// that counts as compilation.
 	compileGapNS = 20_000_000 // ns
 )
 
-// findWindow finds the time that is no steady work: work from before the recording, start-up, compilation and graph
-// capture.
-func (x *Index) findWindow() {
+// findPhases finds the time that is not steady work: start-up, compilation, graph capture, and work from before the
+// recording.
+func (x *Index) findPhases() {
 	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut takes its steps from the whole recording
 		return
 	}
@@ -42,17 +44,17 @@ func (x *Index) findWindow() {
 	if load := x.findModelLoad(); load >= 0 {
 		first = load
 	}
-	x.addPhase(PhaseStartUp, x.startUp(first))
-	if x.T.Cut != nil { // a cut includes the operations before it
+	x.addPhase(PhaseStartUp, x.startUpSpans(first))
+	if x.T.Cut != nil { // a cut contains the operations that were launched before it
 		return
 	}
-	if x.before = x.workBefore(); x.before > x.Span.Start {
+	if x.before = x.findWorkBefore(); x.before > x.Span.Start {
 		x.Recording.BeforeNS = x.before - x.Span.Start
 		x.notSteady = x.notSteady.Or(model.Spans{{Start: x.Span.Start, End: x.before}})
 	}
 }
 
-// addPhase adds a phase without the time that earlier phases cover.
+// addPhase records a phase, without the time that earlier phases cover.
 func (x *Index) addPhase(name string, spans model.Spans) {
 	spans = spans.Within(x.Span).Minus(x.notSteady)
 	if spans.Total() < leastBeforeNS {
@@ -93,11 +95,12 @@ func (x *Index) findModelLoad() int32 {
 	return -1
 }
 
-// startUp returns the time in which the program initializes CUDA. It lasts to the first launch if an earlier call
-// takes initCallNS, as only the creation of a context, the loading of modules and the first allocation do, or if the
-// workers of a data loader start. It includes the time before Nsight Systems hooks into CUDA, and initializing calls after
-// the first launch (lateInit).
-func (x *Index) startUp(first int32) model.Spans {
+// startUpSpans returns the time in which the program initializes CUDA. It lasts to the first launch if the workers of a
+// data loader start, or if an earlier call takes initCallNS or more: only the creation of a context, the loading of
+// modules and the first allocation do. Synchronization and copies do not count. It includes the time before Nsight
+// Systems hooks into CUDA, and initializing calls after the first launch (lateInitSpans). The argument first is the
+// first launch, -1 if it was not recorded: then only the calls count.
+func (x *Index) startUpSpans(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
 		until = x.T.Host[first].Start
@@ -125,11 +128,12 @@ func (x *Index) startUp(first int32) model.Spans {
 	if first >= 0 && x.firstBatchBefore(until) {
 		out = append(out, model.Span{Start: x.Span.Start, End: until})
 	}
-	return model.UnionOf(append(out, x.lateInit(until)...))
+	return model.UnionOf(append(out, x.lateInitSpans(until)...))
 }
 
-// firstBatchBefore reports whether the recording fetches only one batch, from worker processes and before a time: the
-// recording is then one pass, and the workers start before that time.
+// firstBatchBefore reports whether the recording has exactly one fetch of a batch from worker processes, of
+// lateInitCallNS or more, which ends before the time until. The recording is then one pass, and the workers start
+// during the fetch.
 func (x *Index) firstBatchBefore(until int64) bool {
 	fetches := 0
 	for i := range x.T.Host {
@@ -147,10 +151,10 @@ func (x *Index) firstBatchBefore(until int64) bool {
 	return fetches == 1
 }
 
-// lateInit returns the time of initializing calls after the first launch: calls of lateInitCallNS or more while the
-// devices are idle, launches that load code (listLoads), and builds of kernels (listBuilds). If these calls take more than half of the recording up to
-// the end of the last one, start-up lasts until then.
-func (x *Index) lateInit(after int64) model.Spans {
+// lateInitSpans returns the time of initialization after the first launch: calls of lateInitCallNS or more, launches
+// that load code (listLoads) and builds of kernels (listBuilds). Devices must be idle for nine tenths of each. If all
+// of them take more than half of the recording up to the end of the last one, start-up lasts until then.
+func (x *Index) lateInitSpans(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
@@ -186,9 +190,9 @@ func (x *Index) lateInit(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns the launches after the first one that load the code of their kernel: the kernel's first launch, if
-// it takes initCallNS, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code of each
-// kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY.
+// listLoads returns the launches, from the time after on, that load the code of their kernel: the kernel's first
+// launch, if it takes initCallNS, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code
+// of each kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY.
 func (x *Index) listLoads(after int64) model.Spans {
 	first := map[model.NameID]int32{}
 	var lengths []int64
@@ -215,6 +219,7 @@ func (x *Index) listLoads(after int64) model.Spans {
 	return loads
 }
 
+// captureSpans returns the time in which the program captures and instantiates CUDA graphs.
 func (x *Index) captureSpans() model.Spans {
 	var out []model.Span
 	const begins, ends, instantiates = 1, 2, 3
@@ -258,10 +263,11 @@ var compileRange = lazyregexp.New(`torch/_inductor/(compile_fx|async_compile|cod
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$|` +
 	`^(FusionKernelRuntime|CompiledKernel|KernelExecutor|ExecutorDispatch)::compile|^executor_utils::N(VRTC|vrtc)`)
 
-// compiledCall matches frames of the same files that call compiled code, which happens in each step.
+// compiledCall matches frames in these files that run compiled code, which happens in each step.
 var compiledCall = lazyregexp.New(`: (compile_wrapper|__call__|__init__|run|forward|wrapper|launch_metadata|_init_handles|new_callable|call_func_at_runtime_with_args)$`)
 
-// compileSpans returns the time of compilers: their frames and ranges, and the pause before a new Triton kernel.
+// compileSpans returns the time of compilers: their frames and ranges, and the pauses until the last new Triton kernel
+// is launched.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
@@ -307,6 +313,8 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
+// recordedBefore returns the time of the calls, operators and device operations that begin by until, at least 1 ns
+// each.
 func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {
@@ -322,8 +330,8 @@ func (x *Index) recordedBefore(until int64) model.Spans {
 	return model.UnionOf(v)
 }
 
-// dropPhases drops the steps that spend a tenth of their time or more in phases, if other steps remain.
-func (x *Index) dropPhases() {
+// dropPhaseSteps drops the steps that spend a tenth of their time or more in phases, if other steps remain.
+func (x *Index) dropPhaseSteps() {
 	phases := x.phaseSpans()
 	steady := func(s *StepSpan) bool { return phases.TotalIn(s.Host)*10 < s.Host.Len() }
 	if !slices.ContainsFunc(x.Steps, func(s StepSpan) bool { return !s.Dropped && steady(&s) }) {
