@@ -77,6 +77,7 @@ class Recording:
             self.call(self.profiler.start)
         else:
             tools.without_line(KINETO_LINE, lambda: self.call(self.profiler.start))
+        self.add_cpus()
         self.begun(s)
         return True
 
@@ -168,6 +169,13 @@ class Recording:
             if p is self.memory:
                 self.call(p.stop)
             self.release_signals()
+
+    def add_cpus(self):
+        """Write into the trace how many CPUs the program may use: advice on workers depends on it."""
+        add = getattr(self.profiler, "add_metadata_json", None)
+        if add is not None:
+            affinity = getattr(os, "sched_getaffinity", None)
+            self.call(add, "gpuprof_cpus", str(len(affinity(0)) if affinity else os.cpu_count() or 0))
 
     def anything(self, p):
         """Whether the recording holds an operator."""

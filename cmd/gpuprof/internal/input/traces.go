@@ -65,7 +65,9 @@ func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis
 				return err
 			}
 			t.Path, t.Opens = document.CleanText(cli.ShownPath(in.Path)), document.CleanText(cli.StoredPath(in.Path))
-			t.Program, t.Sampled = recordingOf(in.Path)
+			if program, samples := recordingOf(in.Path); program.Dir != "" {
+				t.Program, t.Sampled = program, samples
+			}
 			if err := o.Peaks.apply(t); err != nil {
 				return err
 			}

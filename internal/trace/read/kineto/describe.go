@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// readDescription reads ranks and devices from the document around the events, and adds devices that only events name.
+// readDescription reads ranks, devices and the number of CPUs from the document around the events, and adds devices that only events name.
 func (m *merger) readDescription() {
 	t := m.t
 	w := walker{}
@@ -24,6 +24,9 @@ func (m *merger) readDescription() {
 			t.World = int(v)
 		}
 	})
+	if v, ok := parseDecimal(trimScalar(m.doc.found["gpuprof_cpus"]), 0); ok && v > 0 && v <= math.MaxInt32 {
+		t.Program.CPUs = int(v) // written by gpuprof's hook
+	}
 	at := map[int]int{} // by id
 	add := func(d model.Device) {
 		if _, ok := at[d.ID]; !ok {

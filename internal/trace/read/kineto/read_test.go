@@ -293,6 +293,16 @@ func kernelOf(name string, device int) string {
 	return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%q,"pid":%d,"tid":7,"ts":1,"dur":2,"args":{"device":%d,"stream":7,"correlation":3}}`, name, device, device)
 }
 
+// gpuprof's hook writes the number of CPUs beside the events.
+func TestCPUs(t *testing.T) {
+	for in, want := range map[string]int{`2`: 2, `"3"`: 3, `-1`: 0, `9e99`: 0, `null`: 0} {
+		got := parse(t, `{"gpuprof_cpus": `+in+`, "traceEvents": [`+op("a", 1)+`]}`)
+		if got.Program.CPUs != want {
+			t.Errorf("%s: %d CPUs", in, got.Program.CPUs)
+		}
+	}
+}
+
 func TestDocument(t *testing.T) {
 	ev := "[" + op("a", 1) + "]"
 	props := `[{"id": 1, "name": "Card \"B\"", "totalGlobalMem": 85018279936, "computeMajor": 9, "computeMinor": 0, "numSms": 132}, {"id": 0, "name": "A", "computeMajor": 7, "computeMinor": 5}]`

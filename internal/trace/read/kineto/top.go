@@ -41,7 +41,7 @@ type topLevel struct {
 
 func isWanted(key string) bool {
 	switch key {
-	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", document.PartMember:
+	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof_cpus", document.PartMember:
 		return true
 	}
 	return false
