@@ -39,8 +39,14 @@ class Document:
 
     # What the page of a notebook shows.
 
-    def headline(self) -> str:
-        """The answer in one sentence."""
+    @property
+    def answer(self) -> str:
+        """The verdict and the answer in one sentence."""
+        a = self.json.get("answer") or {}
+        return "[%s] %s" % (a["verdict"], a["sentence"]) if a.get("verdict") and a.get("sentence") else self._summary()
+
+    def _summary(self) -> str:
+        """The answer of a document that gpuprof wrote before documents had one."""
         raise NotImplementedError
 
     def rows(self) -> Tuple[List[str], List[List[str]]]:
@@ -91,9 +97,7 @@ class Analysis(Document):
     def findings(self) -> List[Finding]:
         return [Finding(f) for f in self.json.get("findings") or []]
 
-    @property
-    def answer(self) -> str:
-        """The answer in one sentence: the first finding, or the part of the step that bounds the program."""
+    def _summary(self) -> str:
         for f in self.findings:
             return f.title
         return str((self.json.get("bound") or {}).get("text", "")) or "The recording has no step and no finding."
@@ -119,9 +123,6 @@ class Analysis(Document):
                 out[idle] = step[idle + "_ns"] / 1e9
         return dict(sorted(out.items(), key=lambda item: -item[1]))
 
-    def headline(self) -> str:
-        return self.answer
-
     def rows(self) -> Tuple[List[str], List[List[str]]]:
         whole = self.step_s
         if not whole:
@@ -141,8 +142,7 @@ class MemoryAnalysis(Document):
     def findings(self) -> List[Finding]:
         return [Finding(f) for f in self.json.get("findings") or []]
 
-    @property
-    def answer(self) -> str:
+    def _summary(self) -> str:
         for f in self.findings:
             return f.title
         return "Peak of tensors: %s." % amount(self.peak_bytes, "B")
@@ -152,9 +152,6 @@ class MemoryAnalysis(Document):
         """Bytes of live tensors at the peak of the device that holds most."""
         peaks = [(d.get("peak") or {}).get("requested_bytes") for d in self.json.get("devices") or []]
         return max((float(p) for p in peaks if p is not None), default=None)
-
-    def headline(self) -> str:
-        return self.answer
 
     def rows(self) -> Tuple[List[str], List[List[str]]]:
         devices = self.json.get("devices") or []
@@ -197,7 +194,7 @@ class Comparison(Document):
         """pass, improved, regressed, inconclusive or not comparable: the worst of the metrics' verdicts."""
         return str(self.json.get("verdict", ""))
 
-    def headline(self) -> str:
+    def _summary(self) -> str:
         new, old = (os.path.basename(str(self.json.get(side) or side)) for side in ("new", "old"))
         return "%s: %s against %s" % (self.verdict, new, old)
 

@@ -29,7 +29,7 @@ font:14px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg);border:
 
 
 def page(document: "Document") -> str:
-    parts = ['<div class="gpuprof-doc"><style>%s</style>' % STYLE, '<p class="answer">%s</p>' % escape(document.headline())]
+    parts = ['<div class="gpuprof-doc"><style>%s</style>' % STYLE, '<p class="answer">%s</p>' % escape(document.answer)]
     findings: List["Finding"] = list(getattr(document, "findings", ()))
     if findings:
         parts.append("<ol>%s</ol>" % "".join(map(finding, findings[:MOST_FINDINGS])))

@@ -111,6 +111,8 @@ class TestDocuments(Case):
         self.assertEqual(str(a), "report of analysis")
         self.assertEqual(a.json["kind"], "analysis")
         self.assertEqual(gpuprof.Analysis({"findings": [], "bound": a.json["bound"]}).answer, "The program is bound by compute.")
+        said = {"verdict": "slow: reads", "sentence": "The GPU idles 40 %."}
+        self.assertEqual(gpuprof.Analysis({**a.json, "answer": said}).answer, "[slow: reads] The GPU idles 40 %.")
 
     def test_html(self):
         page = gpuprof.analyze("t.json")._repr_html_()
@@ -132,7 +134,7 @@ class TestDocuments(Case):
         self.assertEqual((str(e), e.cause, e.fix, e.exit_code), ("reading trace bad.json: it ends early; record it again", "EOF", "record it again", 4))
 
     def test_compare(self):
-        self.assertEqual(gpuprof.Comparison({"verdict": "pass", "old": "../tmp/old.json", "new": "b.json"}).headline(), "pass: b.json against old.json")
+        self.assertEqual(gpuprof.Comparison({"verdict": "pass", "old": "../tmp/old.json", "new": "b.json"}).answer, "pass: b.json against old.json")
         c = gpuprof.compare(gpuprof.analyze("t.json"), "new.json", threshold="3%")
         self.assertEqual(c.verdict, "inconclusive")
         verb, flag, old, new = self.asked()[-1][:4]
