@@ -152,7 +152,7 @@ func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device for which the function of returns the most time, and that time.
+// findMostOf returns the device with the most time by the given function, and that time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {

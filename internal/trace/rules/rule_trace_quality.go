@@ -27,8 +27,8 @@ type traceQuality struct {
 	linksBroken                 bool
 	lost                        bool // so many records are missing that idle time is unreliable
 	noKernels                   bool // launches were recorded, but no device operation
-	// sampled reports a recording from which events were removed on purpose: of numbered operators, by their ids, it
-	// has recorded.
+	// sampled reports a recording from which events were removed on purpose. The ids of its operators span numbered
+	// operators, of which recorded are left.
 	sampled  bool
 	recorded int
 	numbered int64

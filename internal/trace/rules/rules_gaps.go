@@ -142,7 +142,7 @@ func longSpanLimit(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// namePlace names the activity of a thread: the place of the event in, else the code between the operators or calls
+// namePlace names the activity of a thread: the place of event in, if any, else the code between the operators or calls
 // before and after. phrase is the place for a sentence, in which each name is cut by itself, so that both remain
 // visible.
 func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase string) {
@@ -177,7 +177,7 @@ func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase stri
 // longestPair is the largest length of two names in a sentence together, in characters.
 const longestPair = 110
 
-// cutBeside cuts name to the length that other leaves of longestPair, but never below half of longestPair.
+// cutBeside cuts name so that both names together have at most longestPair characters, but never below half of that.
 func cutBeside(name, other string) string {
 	return gpuprof.Cut(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
 }

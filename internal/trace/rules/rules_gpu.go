@@ -92,7 +92,7 @@ func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.S
 	return out
 }
 
-// takeShares returns, for every device, the share of each operation's exclusive time that share returns.
+// takeShares returns a fraction of each operation's exclusive time, by device; share returns the fraction.
 func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
 	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}

@@ -43,7 +43,7 @@ type sites struct {
 	by map[string]*gpuprof.Site
 }
 
-// newSites makes an empty sum by place; of is the unit of the count, such as "kernel".
+// newSites makes an empty sum by place. Its argument is the unit of the count, such as "kernel".
 func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
 // mostSites limits the places that a finding names.
