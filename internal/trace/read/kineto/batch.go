@@ -33,8 +33,7 @@ type batch struct {
 	notObjects int   // elements of the event array that are not objects
 	at         int64 // index of the window in the text
 	pos        int   // index in the window where reading stopped
-	st         status
-	ended      bool // the array's closing bracket was read; pos is after it
+	ended      bool  // the array's closing bracket was read; pos is after it
 }
 
 func (t *batch) reset(at int64) {

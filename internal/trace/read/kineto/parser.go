@@ -79,7 +79,7 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 			j := p.nextEvent(i)
 			if j < 0 {
 				if j = p.repairEvent(i, final); j < 0 {
-					t.pos, t.st = i, incomplete
+					t.pos = i
 					return t
 				}
 			}
@@ -90,7 +90,7 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 		default:
 			j := p.skipElement(i)
 			if j < 0 {
-				t.pos, t.st = i, incomplete
+				t.pos = i
 				return t
 			}
 			i = j
