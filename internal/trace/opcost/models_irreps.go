@@ -103,8 +103,7 @@ func parseProduct(text string) (p product, ok bool) {
 	return p, closed && all && errPaths == nil && errWeights == nil
 }
 
-// The modes of paths in e3nn that can be told from the text of a product. A mode states which copies of both sides a
-// path couples, and what is summed.
+// Modes of paths in e3nn that follow from the text of a product. A mode states which copies of both sides a path couples, and what it sums.
 const (
 	uvw  = iota // all pairs, summed with a weight for each output copy
 	uvu         // all pairs, summed over the right copies

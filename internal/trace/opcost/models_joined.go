@@ -47,7 +47,7 @@ func (c *call) flashScores(q, k []int64, causal int) float64 {
 // cu_seqlens_k, max_seqlen_q and max_seqlen_k. causal is the index of argument causal, followed by window_size_left
 // and window_size_right.
 //
-// The lengths of the sequences of q are known only if all are as long as the longest (tokens = sequences · longest).
+// The lengths of the sequences of q are known only if all have the length of the longest (tokens = sequences · longest).
 // A head then has that length times all key tokens as scores. A causal mask is aligned to the last key and removes
 // n(n-1)/2 scores per sequence with n queries and at least n keys. All sequences certainly have n keys if n is 1, or
 // if all sequences of k have one length too.

@@ -166,7 +166,7 @@ func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size
 	return f
 }
 
-// isPlain reports whether the trace is of a Python program without torch, with samples but no operators or steps.
+// isPlain reports whether a Python program without torch was sampled: the trace has samples but no operators or steps.
 func (c *ruleContext) isPlain() bool { return c.x.Recording.Program == analyze.Python }
 
 func adviceWithoutSteps(kind string, of causeAdvice) causeAdvice {

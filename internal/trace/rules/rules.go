@@ -6,7 +6,7 @@
 // The comment of a find function states the condition of its rule after the colon, and then the time that the rule
 // claims. The exclusive time of operations is the time in which nothing else runs on the device. The time to begin an
 // operation is the idle time between its launch and its start (waitsBefore). Times are starved, queued and steady as
-// in package analyze. The steady steps are those that are not dropped as warm-up. A product is a matrix product or a
+// in package analyze. Steady steps are the steps not dropped as warm-up. A product is a matrix product or a
 // convolution.
 package rules
 
@@ -318,7 +318,7 @@ func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	return best
 }
 
-// newFinding makes a finding of the running rule. what is a sentence about the problem; newFinding appends the
+// newFinding makes a finding of the running rule. Its title begins with what, a sentence about the problem; newFinding appends the
 // claimed time.
 func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	f := analyze.Found{

@@ -33,7 +33,7 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the stalls of the steady part, and separately those of dropped steps, whose effect may reach into
+// findStalls lists the stalls of the steady part, and separately the stalls of dropped steps, whose effect may reach into
 // the steady part. Both are sorted by host event. It skips the synchronization that closes the recording and, without
 // steps, all after the last launch, because nothing waits for them. The most specific operator owns a stall: a scalar
 // read in unique() belongs to the data-dependent shape, not to an item() of the program.
@@ -153,7 +153,7 @@ func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice)
 }
 
 // blockedSpan returns the time in which a stall keeps its process from launching. It begins at the last launch by
-// another thread during the call. Without such a launch it is the whole call, or the whole operator of a scalar read.
+// another thread during the call. Without one it is the whole call, or the whole operator of a scalar read.
 func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	h := &c.t.Host[s.host]
 	v := c.launches[c.t.ProcessOf(h.Lane)]

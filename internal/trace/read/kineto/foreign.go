@@ -20,7 +20,7 @@ type foreignFormat struct {
 	fix     string
 }
 
-// giveTrace is the fix for a file that PyTorch writes beside its traces.
+// giveTrace is the fix for a file that PyTorch writes but that is not a trace.
 const giveTrace = "give the trace that torch.profiler and export_chrome_trace write (docs/analyze.md)"
 
 // foreignFormats are tried in order, archives first.

@@ -55,7 +55,7 @@ type merger struct {
 	textLen            int64                       // length of the text
 }
 
-// localNumbers maps the numbers of a parser to those of the merger plus one; 0 is not mapped yet.
+// localNumbers maps a parser's numbers to the merger's numbers plus one; 0 is not mapped yet.
 type localNumbers struct {
 	names, stacks     []string
 	lanes             []laneKey
@@ -149,7 +149,7 @@ func (m *merger) readCarry(final bool) {
 	m.readWindow(buf, n, 0, at, final)
 }
 
-// readAfter reads the rest of a block after its batch.
+// readAfter reads the text of a block after its batch.
 func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	if done.ended {
 		m.closeEvents()

@@ -46,7 +46,7 @@ var eventsMember = lazyregexp.New(`"traceEvents"\s*:\s*\[`)
 //
 // A truncated file, or one with broken compression, yields the part before the damage, with Truncated set and a
 // warning. So does a trace that exceeds the memory budget room (bytes, 0 for outside.TraceMemory). Errors wrap
-// gpuprof.ErrInput (not such a trace, or no events) or the context's error.
+// gpuprof.ErrInput (no trace of this format, or no events) or the context's error.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*model.Trace, error) {
 	return read(ctx, r, path, readOptions{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }

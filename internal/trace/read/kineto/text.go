@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeString returns the text of a JSON string as valid UTF-8. Unknown escapes stay as they are; invalid bytes
+// decodeString returns the text of a JSON string as valid UTF-8. Unknown escapes stay unchanged; invalid bytes
 // become U+FFFD.
 func decodeString(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {

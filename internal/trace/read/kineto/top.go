@@ -159,7 +159,7 @@ func (d *topLevel) skipMember(p *parser, i int, final bool) int {
 	}
 	if done {
 		d.state = inObject
-		// A cut of a cut trace has two descriptions. The first one is of the outer cut, and counts.
+		// A cut of a cut trace has two descriptions. The first one describes the outer cut, and counts.
 		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) {
 			d.found[d.key] = d.kept
 		}
@@ -167,7 +167,7 @@ func (d *topLevel) skipMember(p *parser, i int, final bool) int {
 	return j
 }
 
-// scanValue scans a value, as far as the window holds it. It leaves the window's last characters for the next window
+// scanValue scans the part of a value that is in the window. It leaves the window's last characters for the next window
 // if their meaning depends on the characters after them.
 func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	b := p.b
