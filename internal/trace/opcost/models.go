@@ -227,7 +227,8 @@ func expandSpatial(list []int64, n int, other int64) []int64 {
 	return out
 }
 
-// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs. For a transposed convolution, the input's spatial dims count.
+// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs. For a transposed convolution, the
+// input's spatial dims count.
 func countConvolution(c *call) (flops, bytes float64) {
 	x, w := c.tensorDims(0, -3), c.tensorDims(1, -3)
 	n := len(w) - 2

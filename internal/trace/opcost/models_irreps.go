@@ -103,7 +103,8 @@ func parseProduct(text string) (p product, ok bool) {
 	return p, closed && all && errPaths == nil && errWeights == nil
 }
 
-// Modes of paths in e3nn that follow from the text of a product. A mode states which copies of both sides a path couples, and what it sums.
+// Modes of paths in e3nn that follow from the text of a product. A mode states which copies of both sides a path
+// couples, and what it sums.
 const (
 	uvw  = iota // all pairs, summed with a weight for each output copy
 	uvu         // all pairs, summed over the right copies

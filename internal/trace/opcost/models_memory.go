@@ -16,7 +16,8 @@ func attentionWith(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) { return c.attentionCost(causal) }
 }
 
-// scoreCount returns the number of scores of all query heads. A causal mask removes its part if keys and queries are equally many.
+// scoreCount returns the number of scores of all query heads. A causal mask removes its part if keys and queries are
+// equally many.
 func (c *call) scoreCount(q, k, causal int) float64 {
 	a, b := c.tensorDims(q, 4), c.tensorDims(k, 4)
 	n := float64(a[0]*a[1]) * float64(a[2]) * float64(b[2])

@@ -95,7 +95,8 @@ type counter struct {
 	products, counted int64
 }
 
-// addDevice groups the operations of a device by operator. If counts is set, it adds up the operations of the steady part.
+// addDevice groups the operations of a device by operator. If counts is set, it adds up the operations of the steady
+// part.
 func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {

@@ -143,8 +143,8 @@ func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
 
-// isDataParallel reports whether all-reduces carry gradients: an event has a name of DistributedDataParallel, or at most half
-// of a training's collectives are launched in its forward pass.
+// isDataParallel reports whether all-reduces carry gradients: an event has a name of DistributedDataParallel, or at
+// most half of a training's collectives are launched in its forward pass.
 func (c *ruleContext) isDataParallel() bool {
 	for _, name := range c.t.Names {
 		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {

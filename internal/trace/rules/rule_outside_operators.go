@@ -102,8 +102,8 @@ func (c *ruleContext) getBlockedTime() int64 {
 	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
-// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show waits
-// for a CPU at these lines too. Without clocks the share is 1.
+// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show
+// waits for a CPU at these lines too. Without clocks the share is 1.
 func (c *ruleContext) getBusyPart() float64 {
 	var sum int64
 	for i := range c.host.Causes {

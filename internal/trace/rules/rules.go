@@ -173,8 +173,8 @@ type ruleContext struct {
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is followed;
-	// the rule elementwise-chain skips these operations.
+	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is
+	// followed; the rule elementwise-chain skips these operations.
 	fusedBytes map[int32]float64
 	withheld   map[string]model.Spans // by rule, on the device with most of it
 	// host is the time breakdown of the host thread, nil unknown. hostOutside is its unclaimed time outside events;
@@ -318,8 +318,8 @@ func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	return best
 }
 
-// newFinding makes a finding of the running rule. Its title begins with what, a sentence about the problem; newFinding appends the
-// claimed time.
+// newFinding makes a finding of the running rule. Its title begins with what, a sentence about the problem;
+// newFinding appends the claimed time.
 func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	f := analyze.Found{
 		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},

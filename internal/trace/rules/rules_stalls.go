@@ -33,10 +33,10 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the stalls of the steady part, and separately the stalls of dropped steps, whose effect may reach into
-// the steady part. Both are sorted by host event. It skips the synchronization that closes the recording and, without
-// steps, all after the last launch, because nothing waits for them. The most specific operator owns a stall: a scalar
-// read in unique() belongs to the data-dependent shape, not to an item() of the program.
+// findStalls lists the stalls of the steady part, and separately the stalls of dropped steps, whose effect may reach
+// into the steady part. Both are sorted by host event. It skips the synchronization that closes the recording and,
+// without steps, all after the last launch, because nothing waits for them. The most specific operator owns a stall:
+// a scalar read in unique() belongs to the data-dependent shape, not to an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
