@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Cut is a time span of a recording that holds whole steps. They keep the names and times that they have in the whole
-// recording.
+// Cut describes the part of a recording that a cut trace holds: whole steps, with the names and times that they have
+// in the whole recording.
 type Cut struct {
 	// Host and Device are the kept time spans, ns.
 	Host   Span      `json:"host"`
 	Device Span      `json:"device"`
 	Source string    `json:"step_source"`
-	After  int64     `json:"after"` // end of the device work of all steps before the first kept one, ns
+	After  int64     `json:"after"` // end of the device work of all steps before the first kept step, ns
 	Steps  []CutStep `json:"steps"`
 
 	// Shift was added to the times of the file, ns.
 	Shift int64 `json:"-"`
-	// HostStarts and DeviceStarts are the start times of events outside these spans that events inside need.
+	// HostStarts and DeviceStarts are the start times of events outside these spans that events inside refer to.
 	HostStarts   map[int64]struct{} `json:"-"`
 	DeviceStarts map[int64]struct{} `json:"-"`
 }
@@ -46,7 +46,7 @@ func (p *Cut) KeepsDevice(start, end int64) bool {
 	return needed || p.Device.Overlaps(start, end)
 }
 
-// JSON encodes the cut for document.PartMember.
+// JSON encodes the cut as the member document.PartMember of a trace.
 func (p *Cut) JSON() ([]byte, error) {
 	text, err := json.Marshal(p.shiftTimes(-p.Shift))
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Cut) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// ReadCut decodes document.PartMember and adds shift, ns, to its times; nil for an invalid one.
+// ReadCut decodes the member document.PartMember and adds shift, ns, to its times; nil for an invalid one.
 func ReadCut(text []byte, shift int64) *Cut {
 	p := &Cut{}
 	if json.Unmarshal(text, p) != nil {

@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// Finish cleans texts, sorts events, finds the launch of every device event, and removes or repairs and counts invalid
-// records (gate.go). Readers call it once, after reading.
+// Finish cleans texts, sorts events, finds the launch of every device event, and removes or repairs and counts
+// invalid records (gate.go). Readers call it once, after reading.
 //
-// A device event belongs to the API call with its correlation id in its process; Process -1 means any process. Broken
-// traces repeat ids: calls that start device work then come first, and among those the last one that starts before the
-// device event. Clocks of host and device may disagree, so without an earlier call a later one counts.
+// A device event belongs to the API call with its correlation id in its process; Process -1 means any process. In
+// broken traces several calls have one id. Of these, only calls that start device work count, if there are any, and
+// of those the last one that starts before the device event. If all start later, the first one counts, because the
+// clocks of host and device may disagree.
 func (t *Trace) Finish() {
 	t.cleanTexts()
 	t.dropUntimed()
@@ -47,7 +48,7 @@ func hostBefore(a, b *Host) bool {
 	return depthOf[a.Kind&15] < depthOf[b.Kind&15]
 }
 
-// depthOf ranks kinds of events by their usual depth.
+// depthOf is the usual nesting depth of a kind of event.
 var depthOf = [16]uint8{Step: 0, Annotation: 1, Python: 1, Op: 1, Overhead: 2, API: 3, Instant: 4}
 
 // sortHost groups host events by lane and sorts each lane.
@@ -94,8 +95,8 @@ func groupByLane(host []Host, order []int32, lanes int) {
 	}
 }
 
-// sortOrder sorts indices stably: a merge sort that starts from sorted runs and skips needless merges. Profilers write
-// events nearly sorted, or as a few sorted lists, which takes a few passes over memory.
+// sortOrder sorts indices stably, with a merge sort that starts from sorted runs. Profilers write events nearly
+// sorted, or as a few sorted lists, so that it takes a few passes over memory.
 func sortOrder(order []int32, less func(a, b int32) bool) {
 	runs := []int{0}
 	for i := 1; i < len(order); i++ {
@@ -173,10 +174,10 @@ func (t *Trace) linkLaunches() {
 		}
 		process := t.ProcessOf(h.Lane)
 		if process != anyProcess {
-			many = tables.add(many, h.Corr, process, int32(i))
+			many = tables.addCall(many, h.Corr, process, int32(i))
 		}
 		if anonymous {
-			many = tables.add(many, h.Corr, anyProcess, int32(i))
+			many = tables.addCall(many, h.Corr, anyProcess, int32(i))
 		}
 	}
 	pick := t.newPicker(many)
@@ -197,7 +198,7 @@ func (t *Trace) linkLaunches() {
 
 type callPicker struct {
 	t    *Trace
-	many [][]int32 // sorted by start; only calls that start device work, if there are any
+	many [][]int32 // calls that share an id, sorted by start; only those that start device work, if there are any
 }
 
 func (t *Trace) newPicker(many [][]int32) *callPicker {

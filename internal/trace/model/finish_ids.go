@@ -8,14 +8,14 @@ const anyProcess = -1
 const (
 	callNone      = -1 // a device event has the id, no call does
 	callUnknownID = -2 // no device event has the id
-	callMany      = -3 // and below: list callMany-n of several calls
+	callMany      = -3 // and below: several calls have the id, in list callMany-n
 )
 
-// launchTables find API calls by process and correlation id, for ids of device events only.
+// launchTables find the API call of a correlation id in a process. They hold only ids of device events.
 type launchTables struct {
-	tables []launchTable // one per process
-	at     map[int32]int // by process
-	last   int           // index of the last table used; events of a process come together
+	tables    []launchTable // one per process
+	byProcess map[int32]int // index in tables
+	last      int           // index of the last table used, which is mostly the next one too
 }
 
 // launchTable holds the ids of one process: dense ids as a list, others in a hash table with open addressing.
@@ -33,12 +33,12 @@ type launchSlot struct {
 	call int32
 }
 
-// widestSpread limits the id range of a list, per event: a slot of the hash table takes four times the memory of a
-// list entry, and at most two thirds of the slots are used.
+// widestSpread: a table is a list if its ids span less than this many times the number of its events. A slot of the
+// hash table takes four times the memory of a list entry, and at most two thirds of the slots are used.
 const widestSpread = 16
 
 func newLaunchTables(gpu []GPU) *launchTables {
-	l := &launchTables{at: map[int32]int{}}
+	l := &launchTables{byProcess: map[int32]int{}}
 	for i := range gpu {
 		g := &gpu[i]
 		if g.Corr == 0 {
@@ -46,7 +46,7 @@ func newLaunchTables(gpu []GPU) *launchTables {
 		}
 		p := l.tableOf(g.Process)
 		if p == nil {
-			l.at[g.Process] = len(l.tables)
+			l.byProcess[g.Process] = len(l.tables)
 			l.tables = append(l.tables, launchTable{process: g.Process, low: math.MaxInt64, high: math.MinInt64})
 			p = l.tableOf(g.Process)
 		}
@@ -69,7 +69,7 @@ func (l *launchTables) tableOf(process int32) *launchTable {
 	if l.last < len(l.tables) && l.tables[l.last].process == process {
 		return &l.tables[l.last]
 	}
-	i, ok := l.at[process]
+	i, ok := l.byProcess[process]
 	if !ok {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (l *launchTables) tableOf(process int32) *launchTable {
 	return &l.tables[i]
 }
 
-// findCall returns the entry of an id, nil if no device event has the id.
+// findCall returns the table's value for an id, nil if no device event has the id.
 func (l *launchTables) findCall(corr int64, process int32) *int32 {
 	p := l.tableOf(process)
 	if p == nil {
@@ -93,7 +93,7 @@ func (l *launchTables) findCall(corr int64, process int32) *int32 {
 }
 
 // add stores a call under its id. Calls that share an id go to a separate list.
-func (l *launchTables) add(many [][]int32, corr int64, process, host int32) [][]int32 {
+func (l *launchTables) addCall(many [][]int32, corr int64, process, host int32) [][]int32 {
 	call := l.findCall(corr, process)
 	switch {
 	case call == nil || *call == callUnknownID:
@@ -135,8 +135,8 @@ func (p *launchTable) addID(corr int64) {
 	*p.findSlot(corr) = launchSlot{corr, callNone}
 }
 
-// findSlot returns the slot of an id, or a free slot for it. Four consecutive ids share a cache line, and lines are
-// scattered because ids may have any stride.
+// findSlot returns the slot of an id, or a free slot for it. The hash keeps four consecutive ids in one cache line
+// and scatters the lines, because ids may have any stride.
 func (p *launchTable) findSlot(corr int64) *launchSlot {
 	u := uint64(corr)
 	mix := (u >> 2) * 0x9E3779B97F4A7C15 // 2^64 over the golden ratio: Knuth's multiplicative hash

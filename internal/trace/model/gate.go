@@ -11,10 +11,10 @@ import (
 const (
 	// overrunNS is the longest accepted overlap of consecutive records of a stream: old profilers round to microseconds.
 	overrunNS = 1000
-	// apartNS is the longest pause in a recording. Records behind a longer pause have wrong times.
+	// apartNS is the longest pause in a recording. Records beyond a longer pause have wrong times.
 	apartNS = 24 * 3600 * 1_000_000_000
-	// lateNS is the longest accepted distance of device work from host events; or the length of the host recording, if
-	// longer.
+	// lateNS is the longest accepted time between device work and the host events. In a longer host recording, its
+	// length is the limit.
 	lateNS = 60 * 1_000_000_000
 	// faultyShare: a device is faulty if more than 1/faultyShare of its records fail.
 	faultyShare = 100
@@ -23,9 +23,9 @@ const (
 // GateCount counts the records of a device, and the invalid ones by kind.
 type GateCount struct {
 	Records  int // all records of the reader
-	Untimed  int // removed (time 0 or far from all others), or given length 0 (end before start)
+	Untimed  int // removed (time 0, or far from all others), or set to length 0 (end before start)
 	Overruns int // shortened: the record overlaps the next one of its stream
-	Shared   int // unlinked: the call that should have started it, a plain launch, started another kernel
+	Shared   int // unlinked: their launch call, which is no graph launch, had already started another kernel
 }
 
 // Failed returns the number of invalid records.
@@ -59,7 +59,8 @@ func (g *Gate) countsOf(device uint16) *GateCount {
 	return &g.Devices[device]
 }
 
-// dropUntimed removes records with time 0 or impossibly far from all others; an end before the start becomes length 0.
+// dropUntimed removes records with time 0 or far from all others. Device records that end before they start get
+// length 0.
 func (t *Trace) dropUntimed() {
 	for i := range t.GPU {
 		g := &t.GPU[i]
@@ -90,15 +91,16 @@ func (t *Trace) dropUntimed() {
 	}
 }
 
-// extents are the times of the first start, last start and last end, and the spans of calls and of device records.
+// extents are the first start, the last start and the last end of all events, and the spans of host and of device
+// events.
 type extents struct {
 	first, last, end int64
-	calls            Span // of host events except marks
+	host             Span // without marks
 	device           Span
 	zeros            bool // some event of zero length has the time 0 of the file
 }
 
-// scanTimes scans all events once, and gives host events that end before they start the length 0.
+// scanTimes scans all events once. Host events that end before they start get length 0.
 func (e *extents) scanTimes(t *Trace) {
 	*e = extents{math.MaxInt64, math.MinInt64, math.MinInt64, Span{math.MaxInt64, math.MinInt64}, Span{math.MaxInt64, math.MinInt64}, false}
 	for i := range t.Host {
@@ -110,7 +112,7 @@ func (e *extents) scanTimes(t *Trace) {
 		}
 		e.first, e.last, e.end = min(e.first, h.Start), max(e.last, h.Start), max(e.end, h.End)
 		if h.Kind != Instant {
-			e.calls.Start, e.calls.End = min(e.calls.Start, h.Start), max(e.calls.End, h.End)
+			e.host.Start, e.host.End = min(e.host.Start, h.Start), max(e.host.End, h.End)
 		}
 	}
 	for i := range t.GPU {
@@ -128,7 +130,7 @@ func (e *extents) scanTimes(t *Trace) {
 type recordedWindow struct {
 	host, device Span
 	zero         int64 // time 0 of the file
-	zeroWrong    bool  // time 0 is wrong: no other record begins near it
+	zeroWrong    bool  // events with time 0 are wrong: no other event begins near it
 }
 
 func (w *recordedWindow) isWrong(s, in Span) bool {
@@ -138,8 +140,8 @@ func (w *recordedWindow) isWrong(s, in Span) bool {
 // zeroNS: time 0 is valid only if the first record of the file begins within zeroNS of it.
 const zeroNS = 1_000_000
 
-// findWindow returns the time spans of valid records: the largest group of starts without a pause of apartNS, for
-// device records also near the host events. fine means that all records are valid.
+// findWindow returns the time spans of valid records. Those are within apartNS of the largest group of starts without
+// a longer pause, and device records also near the host events. fine means that all records are valid.
 func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	if e.first > e.last {
 		return w, true
@@ -151,7 +153,7 @@ func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	}
 	w.zeroWrong = uint64(first)-uint64(w.zero) > zeroNS
 	w.host = Span{first - apartNS, last + apartNS}
-	calls := e.calls
+	calls := e.host
 	if w.isWrong(Span{e.first, e.end}, w.host) {
 		calls = Span{math.MaxInt64, math.MinInt64}
 		for i := range t.Host {
@@ -185,7 +187,7 @@ func (t *Trace) largestGroup() (first, last int64) {
 		for hi < len(starts) && starts[hi]-starts[hi-1] <= apartNS {
 			hi++
 		}
-		if hi-lo >= most { // of two equally large groups, the later: unread clocks show 0
+		if hi-lo >= most { // of two equally large groups, the later one: a clock that was not read shows 0
 			most, first, last = hi-lo, starts[lo], starts[hi-1]
 		}
 		lo = hi
@@ -203,9 +205,9 @@ type streamKey struct {
 // clipOverruns ends each record at the start of the next one of its stream. Kernels of a graph may overlap. From
 // compute capability 9.0 on, a dependent kernel may begin before its predecessor ends (programmatic dependent launch).
 func (k *recordGate) clipOverruns() {
-	nested := k.t.Format == XLA // on a TPU, operations nest in loops, which are operations too
+	nested := k.t.Format == XLA // operations of a TPU nest: a loop is an operation too
 	var streams []streamLast
-	at := map[streamKey]int{} // used with more than a few streams
+	at := map[streamKey]int{} // read only if there are more than a few streams
 	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
@@ -214,7 +216,7 @@ func (k *recordGate) clipOverruns() {
 		}
 		key := streamKey{g.Stream, g.Process, g.Device}
 		if here >= len(streams) || streams[here].key != key {
-			if here = placeOf(streams, at, key); here == len(streams) {
+			if here = findStream(streams, at, key); here == len(streams) {
 				streams = append(streams, streamLast{key, int32(i)})
 				at[key] = here
 				continue
@@ -238,7 +240,7 @@ type streamLast struct {
 	last int32
 }
 
-func placeOf(streams []streamLast, at map[streamKey]int, key streamKey) int {
+func findStream(streams []streamLast, at map[streamKey]int, key streamKey) int {
 	const few = 16
 	if len(streams) > few {
 		if i, ok := at[key]; ok {
@@ -290,7 +292,7 @@ func (k *recordGate) unlinkShared() {
 	}
 }
 
-// warnLeftOut warns about removed host events; the rule trace-quality reports device records.
+// warnLeftOut warns about removed host events. The rule trace-quality reports removed device records.
 func (t *Trace) warnLeftOut() {
 	if n := t.Gate.Host; n > 0 {
 		t.Warn("bad-times", fmt.Sprintf("%d host events have the time 0, or one far from all others, and are left out", n), "")

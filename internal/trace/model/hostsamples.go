@@ -9,7 +9,7 @@ type HostClocks struct {
 	Preempted   float64 // involuntary context switches
 }
 
-// Add adds the clocks of another time span. The run delay of the sum is unknown if that of either span is.
+// Add adds the clocks of another time span. The run delay of the sum is unknown if either delay is.
 func (c *HostClocks) Add(o HostClocks) {
 	c.WallS, c.CPUS, c.OthersS = c.WallS+o.WallS, c.CPUS+o.CPUS, c.OthersS+o.OthersS
 	c.Blocks, c.Preempted = c.Blocks+o.Blocks, c.Preempted+o.Preempted
@@ -90,7 +90,7 @@ type HostSamples struct {
 	Samples  int
 	Frames   []HostFrame
 	Stacks   []HostStack
-	Borders  []int // frames (by index) on the stack at step borders, with a whole step below them
+	Borders  []int // frames, by index, on the stack at a step boundary, which run whole steps
 	// WaitedS is the time in which some task of the machine waited for a CPU in recorded steps, ThrottledS the time in
 	// which the process's control group was throttled; negative if unknown.
 	WaitedS, ThrottledS float64

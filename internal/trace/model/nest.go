@@ -10,7 +10,7 @@ import (
 const maxRangeLanes = 64
 
 // Nest assigns lanes to loose events (start/end ranges, overhead), which need not nest with the events of their
-// thread. Those that do nest get the lane of their thread, so that launches are found inside a range; others get
+// thread. Loose events that nest get the lane of their thread, so that launches are found inside a range. Others get
 // further lanes of the thread. add stores an event.
 func (t *Trace) Nest(loose []Host, add func(Host)) {
 	if len(loose) == 0 {
@@ -66,10 +66,10 @@ func (t *Trace) Nest(loose []Host, add func(Host)) {
 // openEvent is an event that has begun and not yet ended at the current time of placeRanges' sweep.
 type openEvent struct {
 	end   int64
-	loose int // index into loose, -1 of base
+	loose int // index into loose; -1 for an event of base
 }
 
-// placeRanges returns as placed the loose events that cross neither base nor an earlier placed event.
+// placeRanges splits the loose events: placed cross neither base nor another placed event, rest do.
 func placeRanges(base, loose []Host) (placed, rest []Host) {
 	order := func(a, b Host) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
@@ -98,7 +98,7 @@ func placeRanges(base, loose []Host) (placed, rest []Host) {
 				break
 			}
 			if top.loose < 0 {
-				break // events of the file itself cross
+				break // two events of base cross, which is not repaired
 			}
 			out[top.loose] = true
 			stack = stack[:len(stack)-1]

@@ -22,10 +22,10 @@ const (
 // TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace. If a file is too large for it, only the part up to a time is kept: every event
-// that begins before that time, wherever it is in the file, so that the figures of that part are right.
+// Room is the memory budget of a trace. If a file exceeds it, the trace keeps every event that begins before a time,
+// wherever it is in the file, so that the figures up to that time are right.
 type Room struct {
-	most int64
+	budget int64
 	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.
 	Until int64
 	// Left counts the events that begin at Until or later.
@@ -37,7 +37,7 @@ func NewRoom(bytes int64) *Room {
 	if bytes <= 0 {
 		bytes = outside.TraceMemory()
 	}
-	return &Room{most: bytes, Until: math.MaxInt64}
+	return &Room{budget: bytes, Until: math.MaxInt64}
 }
 
 // Keeps reports whether an event that begins at a time is kept, and counts it in Left if not.
@@ -50,19 +50,18 @@ func (r *Room) Keeps(start int64) bool {
 }
 
 // Over reports whether the given memory exceeds the budget.
-func (r *Room) Over(bytes int64) bool { return bytes > r.most }
+func (r *Room) Over(bytes int64) bool { return bytes > r.budget }
 
 // AtMost returns how many of n rows of the given size, bytes, fit into the budget.
-func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.most/bytes)) }
+func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.budget/bytes)) }
 
 const (
 	keptShare   = 0.6 // of the events
 	settledPart = 4   // (settledPart-1)/settledPart of the budget may be used
 )
 
-// Settled reports whether the given memory is small enough, compared with the budget, to read on without a further
-// cut.
-func (r *Room) Settled(bytes int64) bool { return bytes <= r.most/settledPart*(settledPart-1) }
+// Settled reports whether the given memory leaves enough of the budget to read on before the next cut.
+func (r *Room) Settled(bytes int64) bool { return bytes <= r.budget/settledPart*(settledPart-1) }
 
 // Cut moves Until so that keptShare of the events begin before it; starts are the starts of all events or of a sample.
 // It returns false if all events begin at one time.
@@ -95,12 +94,13 @@ func (r *Room) Finish(t *Trace, shift int64) {
 	first := Extent(t).Start
 	t.Truncated = true
 	t.Warn("truncated", fmt.Sprintf("the recording holds more events than %s of memory have room for: the first %s of it are analysed, and %d events that begin later are left out",
-		outside.MemoryText(r.most), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
+		outside.MemoryText(r.budget), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
 		fmt.Sprintf("set %s=%s to analyse more", outside.MemoryVariable, outside.MemoryText(4*outside.TraceMemory())))
 }
 
-// CutAt ends a finished trace at a time, with all events that are running then. A step, or a range that repeats like
-// steps, becomes a mark if it is cut or ends after the last launch with recorded work: it no longer measures a step.
+// CutAt ends a finished trace at a time, with all events that are running then. A step becomes a mark if it is cut or
+// ends after the last launch with recorded work, because it no longer measures a step. So does a range that repeats
+// like steps.
 func (t *Trace) CutAt(until int64) {
 	last := until
 	for i := len(t.GPU) - 1; i >= 0; i-- { // by start
@@ -142,8 +142,8 @@ func (t *Trace) CutAt(until int64) {
 	}
 }
 
-// Extent returns the span from the first start to the last end of all events. The work of the profiler after the others
-// is left out.
+// Extent returns the span from the first start to the last end of all events. Overhead of the profiler does not
+// extend the end, unless the trace has nothing else.
 func Extent(t *Trace) Span {
 	s := Span{math.MaxInt64, math.MinInt64}
 	overhead := int64(math.MinInt64)

@@ -171,7 +171,7 @@ func (s Span) Overlaps(start, end int64) bool {
 	return start < s.End && (end > s.Start || start == end && start >= s.Start)
 }
 
-// isValid reports whether the end is after the start, with headroom for sums.
+// isValid reports whether the span does not end before it starts, and its times are small enough to add two.
 func (s Span) isValid() bool {
 	const most = math.MaxInt64 / 2
 	return s.Start >= -most && s.End <= most && s.Start <= s.End
@@ -179,7 +179,7 @@ func (s Span) isValid() bool {
 
 func (s Span) shiftBy(by int64) Span { return Span{s.Start + by, s.End + by} }
 
-// First returns the first part of a set with at most the given length, ns.
+// First returns the start of a set, up to the given length in ns.
 func (a Spans) First(ns int64) Spans {
 	for i, s := range a {
 		if ns < s.Len() {

@@ -142,8 +142,8 @@ type Instruction struct {
 	FLOPs  float64
 	Bytes  float64 // to and from device memory
 	Costed bool    // FLOPs and Bytes are known
-	// Product reports that it has matrix products or convolutions, or may have (a kernel that XLA did not write).
-	// Precision is that of their operands: "16-bit" or less precise than that, "".
+	// Product reports that it has matrix products or convolutions, or may have them (a kernel that XLA did not
+	// write). Precision is "16-bit", or "" for operands of fewer bits.
 	Product   bool
 	Precision string
 }
@@ -272,14 +272,14 @@ type Trace struct {
 	Resources map[NameID]KernelResources
 	// Collectives describe communication kernels, in any order.
 	Collectives []Collective
-	// Instructions have the costs of device operations, by GPU.Ext (XLA).
+	// Instructions have the costs of device operations (XLA). GPU.Ext is an index into them plus one.
 	Instructions []Instruction
 	// Stacks are texts attached to events, by Host.Stack: a call stack, outermost frame first, frames separated by ';';
 	// then ArgsMark and the arguments of an operator for opcost.Parse. Either may be missing. See StackOf and ArgsOf.
 	Stacks []string
 
-	// First is the start of the file's first event, ns, if the trace can be cut. Shift, ns, was added to its times
-	// (Kineto).
+	// First is the start of the file's first event, ns, for cutting the trace. Shift, ns, was added to all times of
+	// the file (Kineto).
 	First, Shift int64
 	Cut          *Cut // set in a cut trace
 
@@ -287,7 +287,7 @@ type Trace struct {
 	Sampled   *HostSamples
 	Program   Program   // the recorded program, if known
 	Process   string    // name of the launching process, if known
-	Framework Framework // set for format CUDA; other formats have one framework
+	Framework Framework // set for format CUDA; each other format implies one
 
 	// Gate counts invalid records; set by Finish.
 	Gate Gate

@@ -1,6 +1,6 @@
 // Package opcost computes the arithmetic and the memory traffic of PyTorch operators from recorded arguments: FLOPs,
-// and bytes if each operand is read once and each result written once. Its input are the name and the arguments of an
-// operator, its output is a Cost, or the reason why there is none. It imports nothing of the profiler.
+// and bytes if each operand is read once and each result written once. Its input is the name and the arguments of an
+// operator; its output is a Cost, or the reason why there is none. It imports nothing of the profiler.
 package opcost
 
 import (
@@ -111,7 +111,7 @@ func (a Args) Shapes() string {
 	return strings.Join(out, " ")
 }
 
-// sizes are the bytes per element by type name, in recordings from 2021 on.
+// sizes are the bytes per element by the names of types, in recordings from 2021 on.
 var sizes = map[string]int64{
 	"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "short": 2, "short int": 2,
 	"signed char": 1, "unsigned char": 1, "bool": 1, "c10::complex<float>": 8, "c10::complex<double>": 16,

@@ -71,15 +71,15 @@ func Known(name string) bool {
 // Source returns the source of an operator's formula, "" without a model.
 func Source(name string) string { return models[name].source }
 
-// call reads the arguments of one call, and notes whether an argument is missing or bad.
+// call reads the arguments of one call. It records whether one was missing or does not fit the operator.
 type call struct {
 	args                  Args
 	hints                 Hints
-	scalar                string // type of the arithmetic, if no operand has it
+	scalar                string // type of the arithmetic, if it is not the type of an operand
 	recomputed            float64
 	sizes                 []int64 // M, N and K of a matrix product
 	missing, bad, assumed bool
-	uncounted             Reason // why an attention has no cost; "" if it has one
+	uncounted             Reason // why the call has no cost although its arguments were recorded, "" otherwise
 }
 
 func (c *call) argument(i int) *Arg {
@@ -90,9 +90,9 @@ func (c *call) argument(i int) *Arg {
 	return &c.args[i]
 }
 
-// dims returns the shape of tensor i if it has rank dimensions (with a negative rank, at least -rank); otherwise
-// zeros.
-func (c *call) dims(i, rank int) []int64 {
+// tensorDims returns the shape of tensor i if it has rank dimensions (with a negative rank, at least -rank).
+// Otherwise it returns zeros, and the call has bad shapes.
+func (c *call) tensorDims(i, rank int) []int64 {
 	d := c.argument(i).Dims
 	if len(d) == rank || rank < 0 && len(d) >= -rank {
 		return d
@@ -118,10 +118,10 @@ func (c *call) elementSize(i int) float64 {
 	return float64(z)
 }
 
-// denseBytes returns the bytes of a dense tensor with shape and type of tensor i.
+// denseBytes returns the bytes of a dense tensor with the shape and type of tensor i.
 func (c *call) denseBytes(i int) float64 { return countElements(c.argument(i).Dims) * c.elementSize(i) }
 
-// readBytes returns the bytes of tensor i in memory; a dimension broadcast with stride 0 is read once.
+// readBytes returns the bytes of tensor i in memory. A dimension with stride 0, which is broadcast, counts once.
 func (c *call) readBytes(i int) float64 {
 	a := c.argument(i)
 	if len(a.Strides) != len(a.Dims) {
@@ -184,9 +184,9 @@ func (c *call) flagList(i int) []bool {
 	return out
 }
 
-func (c *call) flag(i int) bool { f := c.flagList(i); return len(f) == 1 && f[0] }
+func (c *call) flagValue(i int) bool { f := c.flagList(i); return len(f) == 1 && f[0] }
 
-// numberOr returns argument i as a number; other if it was not recorded.
+// numberOr returns argument i as a number, or other if the argument was not recorded.
 func (c *call) numberOr(i int, other float64) float64 {
 	if i >= len(c.args) {
 		return other
@@ -198,7 +198,7 @@ func (c *call) numberOr(i int, other float64) float64 {
 	return v
 }
 
-// requireInteger returns argument i as an integer; the cost is unknown if it was not recorded.
+// requireInteger returns argument i as an integer. If it was not recorded, the call has no cost.
 func (c *call) requireInteger(i int) int64 {
 	v, err := strconv.ParseInt(c.argument(i).Value, 10, 64)
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *call) listElements(i int) float64 {
 	return sum
 }
 
-// resolveAxis returns the size of dimension n; negative n count from the end.
+// resolveAxis returns the index of dimension n; a negative n counts from the end.
 func (c *call) resolveAxis(dims []int64, n int64) int64 {
 	if n < 0 {
 		n += int64(len(dims))

@@ -11,88 +11,88 @@ type model struct {
 }
 
 const (
-	// counter is the source of models whose FLOPs equal those of torch.utils.flop_counter.FlopCounterMode in PyTorch
-	// 2.9.1.
-	counter = "torch.utils.flop_counter"
-	// traffic is the source of models that read each operand once and write each result once.
-	traffic = "operands and results, once each"
+	// flopCounterSource is the source of models whose FLOPs equal those of torch.utils.flop_counter.FlopCounterMode
+	// in PyTorch 2.9.1.
+	flopCounterSource = "torch.utils.flop_counter"
+	// trafficSource is the source of models that read each operand once and write each result once.
+	trafficSource = "operands and results, once each"
 )
 
 // logSumExp is the bytes per row of scores that fused attention stores: one float32.
 const logSumExp = 4
 
-// models are by operator name. Only the innermost operator around a launch is counted, so aten::linear, aten::matmul
-// and aten::einsum have no model: they call operators that have one.
+// models holds the models by operator name. Only the innermost operator around a launch is counted. So aten::linear,
+// aten::matmul and aten::einsum have no model: they call operators that have one.
 var models = addProducts(addSimpleModels(map[string]model{
-	"aten::mm":          {countMM, 0, counter},
-	"aten::addmm":       {countAddMM, 1, counter},
-	"aten::addmm_":      {countAddMM, 1, counter},
-	"aten::bmm":         {countBMM, 0, counter},
-	"aten::baddbmm":     {countBAddBMM, 1, counter},
-	"aten::baddbmm_":    {countBAddBMM, 1, counter},
+	"aten::mm":          {countMM, 0, flopCounterSource},
+	"aten::addmm":       {countAddMM, 1, flopCounterSource},
+	"aten::addmm_":      {countAddMM, 1, flopCounterSource},
+	"aten::bmm":         {countBMM, 0, flopCounterSource},
+	"aten::baddbmm":     {countBAddBMM, 1, flopCounterSource},
+	"aten::baddbmm_":    {countBAddBMM, 1, flopCounterSource},
 	"aten::mv":          {countMV, 0, "2mk"},
 	"aten::addmv_":      {countAddMV, 1, "2mk"},
 	"aten::addmv":       {countAddMV, 1, "2mk"},
 	"aten::dot":         {countDot, 0, "2n"},
-	"aten::_scaled_mm":  {scaledMM, 0, counter},
+	"aten::_scaled_mm":  {scaledMM, 0, flopCounterSource},
 	"aten::_grouped_mm": {groupedMM, 0, "2·rows·k·n: each row belongs to one group"},
 
-	"aten::convolution":          {countConvolution, 1, counter},
-	"aten::convolution_backward": {convolutionBackward, 2, counter + ", and 1/groups of its gradient of the weights"},
+	"aten::convolution":          {countConvolution, 1, flopCounterSource},
+	"aten::convolution_backward": {convolutionBackward, 2, flopCounterSource + ", and 1/groups of its gradient of the weights"},
 
-	"aten::scaled_dot_product_attention": {countAttention, 0, counter + ", half for causal, by query heads for grouped queries"},
+	"aten::scaled_dot_product_attention": {countAttention, 0, flopCounterSource + ", half for causal, by query heads for grouped queries"},
 
-	"aten::_scaled_dot_product_flash_attention":         {countAttention, 0, counter},
-	"aten::_scaled_dot_product_flash_attention_for_cpu": {countAttention, 0, counter},
-	"aten::_scaled_dot_product_efficient_attention":     {attentionWith(6), 0, counter},
-	"aten::_scaled_dot_product_cudnn_attention":         {attentionWith(6), 0, counter},
+	"aten::_scaled_dot_product_flash_attention":         {countAttention, 0, flopCounterSource},
+	"aten::_scaled_dot_product_flash_attention_for_cpu": {countAttention, 0, flopCounterSource},
+	"aten::_scaled_dot_product_efficient_attention":     {attentionWith(6), 0, flopCounterSource},
+	"aten::_scaled_dot_product_cudnn_attention":         {attentionWith(6), 0, flopCounterSource},
 
-	"aten::_scaled_dot_product_flash_attention_backward":         {attentionBackward(9), 1, counter + ": five products"},
-	"aten::_scaled_dot_product_flash_attention_for_cpu_backward": {attentionBackward(7), 1, counter + ": five products"},
-	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, counter + ": five products"},
-	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, counter + ": five products"},
+	"aten::_scaled_dot_product_flash_attention_backward":         {attentionBackward(9), 1, flopCounterSource + ": five products"},
+	"aten::_scaled_dot_product_flash_attention_for_cpu_backward": {attentionBackward(7), 1, flopCounterSource + ": five products"},
+	"aten::_scaled_dot_product_efficient_attention_backward":     {attentionBackward(11), 1, flopCounterSource + ": five products"},
+	"aten::_scaled_dot_product_cudnn_attention_backward":         {attentionBackward(13), 1, flopCounterSource + ": five products"},
 
 	// Source: flash_attn_interface.py of FlashAttention 2.7, for batches of sequences and for concatenated sequences.
 	"flash_attn::_flash_attn_forward":         {flashAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_backward":        {flashAttentionBackward, 1, joinedSource + ", five products"},
 	"flash_attn::_flash_attn_varlen_forward":  {joinedAttention, 0, joinedSource},
 	"flash_attn::_flash_attn_varlen_backward": {joinedAttentionBackward, 1, joinedSource + ", five products"},
-	// The sequence lengths are no arguments: the engine's metadata or tensor values contain them.
+	// No argument has the lengths of the sequences: they are in the engine's metadata or in the values of tensors.
 	"vllm::unified_attention":                 {pagedAttention, 0, pagedSource},
 	"vllm::unified_attention_with_output":     {pagedAttention, 0, pagedSource},
 	"vllm::unified_mla_attention":             {pagedAttention, 0, pagedSource},
 	"vllm::unified_mla_attention_with_output": {pagedAttention, 0, pagedSource},
 
-	"aten::native_layer_norm":                          {layerNorm(2, 3, 2), 0, traffic},
-	"aten::native_layer_norm_backward":                 {layerNormBackward, 0, traffic},
-	"aten::_fused_rms_norm":                            {layerNorm(2, -1, 1), 0, traffic},
-	"aten::native_batch_norm":                          {batchNorm, 0, traffic},
-	"aten::cudnn_batch_norm":                           {batchNorm, 0, traffic},
-	"aten::miopen_batch_norm":                          {batchNorm, 0, traffic},
-	"aten::native_batch_norm_backward":                 {normBackward, 0, traffic},
-	"aten::cudnn_batch_norm_backward":                  {normBackward, 0, traffic},
-	"aten::miopen_batch_norm_backward":                 {normBackward, 0, traffic},
-	"aten::native_group_norm":                          {readWrite, 0, traffic},
-	"aten::_softmax":                                   {countSoftmax, 0, traffic},
-	"aten::_log_softmax":                               {countSoftmax, 0, traffic},
-	"aten::_softmax_backward_data":                     {countPointwise(2), 0, traffic},
-	"aten::_log_softmax_backward_data":                 {countPointwise(2), 0, traffic},
-	"aten::native_dropout":                             {countDropout, 0, traffic + ", a byte of mask each"},
-	"aten::native_dropout_backward":                    {countPointwise(2), 0, traffic},
-	"aten::nll_loss_forward":                           {nllLoss, 0, traffic},
-	"aten::nll_loss_backward":                          {nllLossBackward, 1, traffic},
+	"aten::native_layer_norm":                          {layerNorm(2, 3, 2), 0, trafficSource},
+	"aten::native_layer_norm_backward":                 {layerNormBackward, 0, trafficSource},
+	"aten::_fused_rms_norm":                            {layerNorm(2, -1, 1), 0, trafficSource},
+	"aten::native_batch_norm":                          {batchNorm, 0, trafficSource},
+	"aten::cudnn_batch_norm":                           {batchNorm, 0, trafficSource},
+	"aten::miopen_batch_norm":                          {batchNorm, 0, trafficSource},
+	"aten::native_batch_norm_backward":                 {normBackward, 0, trafficSource},
+	"aten::cudnn_batch_norm_backward":                  {normBackward, 0, trafficSource},
+	"aten::miopen_batch_norm_backward":                 {normBackward, 0, trafficSource},
+	"aten::native_group_norm":                          {readWrite, 0, trafficSource},
+	"aten::_softmax":                                   {countSoftmax, 0, trafficSource},
+	"aten::_log_softmax":                               {countSoftmax, 0, trafficSource},
+	"aten::_softmax_backward_data":                     {countPointwise(2), 0, trafficSource},
+	"aten::_log_softmax_backward_data":                 {countPointwise(2), 0, trafficSource},
+	"aten::native_dropout":                             {countDropout, 0, trafficSource + ", a byte of mask each"},
+	"aten::native_dropout_backward":                    {countPointwise(2), 0, trafficSource},
+	"aten::nll_loss_forward":                           {nllLoss, 0, trafficSource},
+	"aten::nll_loss_backward":                          {nllLossBackward, 1, trafficSource},
 	"aten::embedding":                                  {countEmbedding, 0, "rows that are read, not the table"},
-	"aten::embedding_dense_backward":                   {embeddingBackward, 0, traffic},
+	"aten::embedding_dense_backward":                   {embeddingBackward, 0, trafficSource},
 	"aten::index_select":                               {indexSelect, 0, "rows that are read"},
-	"aten::gather":                                     {countGather, 0, traffic},
+	"aten::gather":                                     {countGather, 0, trafficSource},
 	"aten::index_add_":                                 {scatterAdd(2, 3), 0, "source, index, and the rows hit, read and written"},
 	"aten::scatter_add_":                               {scatterAdd(2, 3), 0, "source, index, and the elements hit, read and written"},
 	"aten::scatter_reduce_":                            {scatterAdd(2, 3), 0, "source, index, and the elements hit, read and written"},
-	"aten::copy_":                                      {countCopied, 0, traffic},
-	"aten::fill_":                                      {countWritten, 0, traffic},
-	"aten::zero_":                                      {countWritten, 0, traffic},
-	"aten::cat":                                        {eachElement(1, 1), -1, traffic},
-	"aten::topk":                                       {topK, 0, traffic},
+	"aten::copy_":                                      {countCopied, 0, trafficSource},
+	"aten::fill_":                                      {countWritten, 0, trafficSource},
+	"aten::zero_":                                      {countWritten, 0, trafficSource},
+	"aten::cat":                                        {eachElement(1, 1), -1, trafficSource},
+	"aten::topk":                                       {topK, 0, trafficSource},
 	"aten::sort":                                       {countSorted, 0, "one pass; a radix sort makes several"},
 	"aten::_fft_r2c":                                   {fftReal, 0, "2.5·n·log2(n), the convention for transforms"},
 	"aten::_fft_c2r":                                   {fftToReal, 0, "2.5·n·log2(n), the convention for transforms"},
@@ -101,17 +101,17 @@ var models = addProducts(addSimpleModels(map[string]model{
 	"aten::_fused_adam_":                               {eachElement(4, 3), -1, "p, g, m, v read; p, m, v written"},
 	"aten::_fused_adamw_":                              {eachElement(4, 3), -1, "p, g, m, v read; p, m, v written"},
 	"aten::_fused_sgd_":                                {eachElement(3, 2), -1, "p, g, m read; p, m written"},
-	"aten::_foreach_add_":                              {eachElement(2, 1), -1, traffic},
-	"aten::_foreach_mul_":                              {eachElement(1, 1), -1, traffic},
-	"aten::_foreach_div_":                              {eachElement(1, 1), -1, traffic},
-	"aten::_foreach_sqrt":                              {eachElement(1, 1), -1, traffic},
-	"aten::_foreach_lerp_":                             {eachElement(2, 1), -1, traffic},
-	"aten::_foreach_addcmul_":                          {eachElement(3, 1), -1, traffic},
-	"aten::_foreach_addcdiv_":                          {eachElement(3, 1), -1, traffic},
-	"aten::_amp_foreach_non_finite_check_and_unscale_": {eachElement(1, 1), -1, traffic},
+	"aten::_foreach_add_":                              {eachElement(2, 1), -1, trafficSource},
+	"aten::_foreach_mul_":                              {eachElement(1, 1), -1, trafficSource},
+	"aten::_foreach_div_":                              {eachElement(1, 1), -1, trafficSource},
+	"aten::_foreach_sqrt":                              {eachElement(1, 1), -1, trafficSource},
+	"aten::_foreach_lerp_":                             {eachElement(2, 1), -1, trafficSource},
+	"aten::_foreach_addcmul_":                          {eachElement(3, 1), -1, trafficSource},
+	"aten::_foreach_addcdiv_":                          {eachElement(3, 1), -1, trafficSource},
+	"aten::_amp_foreach_non_finite_check_and_unscale_": {eachElement(1, 1), -1, trafficSource},
 }))
 
-// addSimpleModels adds operators that read a few tensors and write one, and reductions.
+// addSimpleModels adds reductions, and operators that read a few tensors and write one.
 func addSimpleModels(models map[string]model) map[string]model {
 	for k, names := range map[int][]string{
 		1: {"relu", "relu_", "gelu", "silu", "silu_", "sigmoid", "sigmoid_", "tanh", "tanh_", "exp", "exp_", "neg", "abs", "sqrt", "sqrt_", "rsqrt", "pow",
@@ -123,19 +123,19 @@ func addSimpleModels(models map[string]model) map[string]model {
 		3: {"addcmul", "addcmul_", "addcdiv", "addcdiv_", "where", "lerp", "lerp_"},
 	} {
 		for _, name := range names {
-			models["aten::"+name] = model{countPointwise(k), 0, traffic}
+			models["aten::"+name] = model{countPointwise(k), 0, trafficSource}
 		}
 	}
 	for _, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
-		models["aten::"+name] = model{countComparison, 0, traffic}
+		models["aten::"+name] = model{countComparison, 0, trafficSource}
 	}
 	for _, name := range []string{"sum", "mean", "amax", "amin", "max", "min", "var", "std", "norm", "linalg_vector_norm", "argmax", "argmin", "any", "all", "prod"} {
-		models["aten::"+name] = model{countReduction(reducedDims[name]), 0, traffic}
+		models["aten::"+name] = model{countReduction(reducedDims[name]), 0, trafficSource}
 	}
 	return models
 }
 
-// productCost returns 2mnk FLOPs, and the traffic if a and b are each read once.
+// productCost returns 2·batch·m·n·k FLOPs, and the traffic if a and b are read once and the result is written once.
 func (c *call) productCost(a, b int, batch, m, k, n float64) (flops, bytes float64) {
 	return 2 * batch * m * k * n, c.readBytes(a) + c.readBytes(b) + batch*m*n*c.elementSize(a)
 }
@@ -143,14 +143,14 @@ func (c *call) productCost(a, b int, batch, m, k, n float64) (flops, bytes float
 func countMM(c *call) (flops, bytes float64) { return c.matrixCost(0, 1) }
 
 func (c *call) matrixCost(a, b int) (flops, bytes float64) {
-	x, y := c.dims(a, 2), c.dims(b, 2)
+	x, y := c.tensorDims(a, 2), c.tensorDims(b, 2)
 	c.requireEqual(x[1], y[0])
 	c.sizes = []int64{x[0], y[1], x[1]}
 	return c.productCost(a, b, 1, float64(x[0]), float64(x[1]), float64(y[1]))
 }
 
 func (c *call) batchCost(a, b int) (flops, bytes float64) {
-	x, y := c.dims(a, 3), c.dims(b, 3)
+	x, y := c.tensorDims(a, 3), c.tensorDims(b, 3)
 	c.requireEqual(x[2], y[1])
 	c.requireEqual(x[0], y[0])
 	c.sizes = []int64{x[1], y[2], x[2]}
@@ -159,7 +159,7 @@ func (c *call) batchCost(a, b int) (flops, bytes float64) {
 
 func countBMM(c *call) (flops, bytes float64) { return c.batchCost(0, 1) }
 
-// addedBytes returns the bytes of the added tensor, 0 if beta is 0.
+// addedBytes returns the bytes of the tensor that is added, 0 if its factor beta is 0.
 func (c *call) addedBytes(beta int) float64 {
 	if c.numberOr(beta, 1) == 0 {
 		return 0
@@ -178,7 +178,7 @@ func countBAddBMM(c *call) (flops, bytes float64) {
 }
 
 func (c *call) vectorCost(a, b int) (flops, bytes float64) {
-	x, y := c.dims(a, 2), c.dims(b, 1)
+	x, y := c.tensorDims(a, 2), c.tensorDims(b, 1)
 	c.requireEqual(x[1], y[0])
 	return 2 * countElements(x), c.readBytes(a) + c.readBytes(b) + float64(x[0])*c.elementSize(a)
 }
@@ -191,20 +191,21 @@ func countAddMV(c *call) (flops, bytes float64) {
 }
 
 func countDot(c *call) (flops, bytes float64) {
-	return 2 * countElements(c.dims(0, 1)), c.readBytes(0) + c.readBytes(1) + c.elementSize(0)
+	return 2 * countElements(c.tensorDims(0, 1)), c.readBytes(0) + c.readBytes(1) + c.elementSize(0)
 }
 
-// scaledMM counts a product of 8-bit floats; the result, whose type is recorded as a number, counts as 16 bits.
+// scaledMM counts a product of 8-bit floats. The result counts as 16 bits, because its type is recorded as a number.
 func scaledMM(c *call) (flops, bytes float64) {
-	x, y := c.dims(0, 2), c.dims(1, 2)
+	x, y := c.tensorDims(0, 2), c.tensorDims(1, 2)
 	c.requireEqual(x[1], y[0])
 	c.assumed, c.sizes = true, []int64{x[0], y[1], x[1]}
 	return 2 * countElements(x) * float64(y[1]), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + c.optionalBytes(3) + c.optionalBytes(4) + 2*float64(x[0]*y[1])
 }
 
-// groupedMM multiplies each row of argument 0 by its group's matrix; the unrecorded groups do not change the cost.
+// groupedMM counts the product of each row of argument 0 with the matrix of its group. The groups are not recorded
+// and do not change the cost.
 func groupedMM(c *call) (flops, bytes float64) {
-	x, w := c.dims(0, 2), c.dims(1, 3)
+	x, w := c.tensorDims(0, 2), c.tensorDims(1, 3)
 	c.requireEqual(x[1], w[1])
 	n := float64(w[2])
 	return 2 * countElements(x) * n, c.readBytes(0) + c.readBytes(1) + float64(x[0])*n*c.elementSize(0)
@@ -226,17 +227,17 @@ func expandSpatial(list []int64, n int, other int64) []int64 {
 	return out
 }
 
-// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs; if transposed, with the dims of
-// the input.
+// countConvolution counts 2·N·prod(spatial dims of the output)·prod(weights) FLOPs. For a transposed convolution, the
+// input's spatial dims count.
 func countConvolution(c *call) (flops, bytes float64) {
-	x, w := c.dims(0, -3), c.dims(1, -3)
+	x, w := c.tensorDims(0, -3), c.tensorDims(1, -3)
 	n := len(w) - 2
 	if len(x) != len(w) {
 		c.bad = true
 		return 0, 0
 	}
 	stride, pad, dilation := expandSpatial(c.integerList(3), n, 1), expandSpatial(c.integerList(4), n, 0), expandSpatial(c.integerList(5), n, 1)
-	transposed, groups := c.flag(6), c.requireInteger(8)
+	transposed, groups := c.flagValue(6), c.requireInteger(8)
 	y := []int64{x[0], w[0]}
 	if transposed {
 		y[1] = w[1] * groups
@@ -261,15 +262,16 @@ func countConvolution(c *call) (flops, bytes float64) {
 	return 2 * float64(x[0]) * countElements(places[2:]) * countElements(w), c.readBytes(0) + c.readBytes(1) + c.optionalBytes(2) + countElements(y)*c.elementSize(0)
 }
 
-// convolutionBackward counts the arithmetic of the forward pass once for each requested gradient (input, weights).
+// convolutionBackward counts the arithmetic of the forward pass once for each requested gradient: of the input, of
+// the weights.
 func convolutionBackward(c *call) (flops, bytes float64) {
-	gy, x, w := c.dims(0, -3), c.dims(1, -3), c.dims(2, -3)
+	gy, x, w := c.tensorDims(0, -3), c.tensorDims(1, -3), c.tensorDims(2, -3)
 	if len(gy) != len(x) || len(x) != len(w) {
 		c.bad = true
 		return 0, 0
 	}
 	places := gy
-	if c.flag(7) {
+	if c.flagValue(7) {
 		places = x
 	}
 	one := 2 * float64(x[0]) * countElements(places[2:]) * countElements(w)
@@ -290,7 +292,7 @@ func convolutionBackward(c *call) (flops, bytes float64) {
 
 // cudnnRNN counts every weight matrix of each layer and direction once per input row.
 func cudnnRNN(c *call) (flops, bytes float64) {
-	x := c.dims(0, -2)
+	x := c.tensorDims(0, -2)
 	weights := c.argument(1)
 	if weights.Type != "TensorList" || len(weights.List) == 0 {
 		c.missing = true
@@ -324,9 +326,9 @@ func (c *call) transformSize(dims []int64) float64 {
 }
 
 func fftReal(c *call) (flops, bytes float64) {
-	x := c.dims(0, -1)
+	x := c.tensorDims(0, -1)
 	out := countElements(x)
-	if axes := c.integerList(1); len(axes) > 0 && c.flag(3) {
+	if axes := c.integerList(1); len(axes) > 0 && c.flagValue(3) {
 		if last := c.resolveAxis(x, axes[len(axes)-1]); !c.bad && x[last] > 0 {
 			out = out / float64(x[last]) * float64(x[last]/2+1)
 		}
@@ -335,7 +337,7 @@ func fftReal(c *call) (flops, bytes float64) {
 }
 
 func fftToReal(c *call) (flops, bytes float64) {
-	x := append([]int64(nil), c.dims(0, -1)...)
+	x := append([]int64(nil), c.tensorDims(0, -1)...)
 	axes := c.integerList(1)
 	if len(axes) == 0 {
 		c.missing = true
@@ -348,6 +350,6 @@ func fftToReal(c *call) (flops, bytes float64) {
 }
 
 func fftComplex(c *call) (flops, bytes float64) {
-	x := c.dims(0, -1)
+	x := c.tensorDims(0, -1)
 	return 5 * c.transformSize(x), 2 * c.readBytes(0)
 }

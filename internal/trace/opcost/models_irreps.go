@@ -14,7 +14,7 @@ const (
 	segmentsSource = "paths · factors · extent · batch; operands in the type of the arithmetic"
 )
 
-// productNamespaces are the libraries of operators in releases of OpenEquivariance.
+// productNamespaces are the operator namespaces of OpenEquivariance's releases.
 var productNamespaces = []string{"libtorch_tp_jit", "torch_tp_jit"}
 
 // addProducts adds fused tensor products of irreps. Gradients have no model.
@@ -27,7 +27,7 @@ func addProducts(models map[string]model) map[string]model {
 	return models
 }
 
-// NeedsRange reports whether the cost of an operator needs the text of a range around it that IsProduct accepts.
+// NeedsRange reports whether the cost of an operator needs the text of a range around it, one that IsProduct accepts.
 func NeedsRange(name string) bool { return strings.Contains(name, "torch_tp_jit::") && Known(name) }
 
 // IsProduct reports whether a text describes a tensor product as e3nn's modules do.
@@ -36,14 +36,14 @@ func IsProduct(text string) bool {
 	return ok
 }
 
-// irrep is a number of copies of an irreducible representation of O(3), of 2·degree+1 elements each.
+// irrep is a number of copies of an irreducible representation of O(3). Each copy has 2·degree+1 elements.
 type irrep struct {
 	copies int64
 	degree int64
 	parity byte // 'e' even, 'o' odd
 }
 
-// largestDegree and mostCopies limit the arithmetic: no model has more.
+// largestDegree and mostCopies limit the work to compute a cost. No model of the field has more.
 const (
 	largestDegree = 12
 	mostCopies    = 1 << 16
@@ -103,7 +103,8 @@ func parseProduct(text string) (p product, ok bool) {
 	return p, closed && all && errPaths == nil && errWeights == nil
 }
 
-// The modes of paths in e3nn that a text determines: the copies of both sides that a path couples, and its weights.
+// Modes of paths in e3nn that follow from the text of a product. A mode states which copies of both sides a path
+// couples, and what it sums.
 const (
 	uvw  = iota // all pairs, summed with a weight for each output copy
 	uvu         // all pairs, summed over the right copies
@@ -111,11 +112,12 @@ const (
 	uuu         // equal copies
 )
 
-// flops returns the least arithmetic for one row. The text has no modes: those are taken whose number of paths, weights
-// and output copies equal the text's. ok is false if none are, or if several differ in their arithmetic.
-func (p *product) flops() (n float64, ok bool) {
+// countFLOPs returns the least arithmetic for one row. The text does not name the mode. So it takes a mode that gives
+// the text's numbers of paths, weights and output copies. ok is false if no mode does, or if several do with
+// different arithmetic.
+func (p *product) countFLOPs() (n float64, ok bool) {
 	for mode := range uuu + 1 {
-		if got, fits := p.flopsOf(mode); fits {
+		if got, fits := p.countModeFLOPs(mode); fits {
 			if ok && got != n {
 				return 0, false
 			}
@@ -125,7 +127,7 @@ func (p *product) flops() (n float64, ok bool) {
 	return n, ok
 }
 
-func (p *product) flopsOf(mode int) (flops float64, fits bool) {
+func (p *product) countModeFLOPs(mode int) (flops float64, fits bool) {
 	left, right := p.left, p.right
 	if mode == uuu {
 		left, right = alignCopies(left, right)
@@ -176,9 +178,10 @@ func (p *product) flopsOf(mode int) (flops float64, fits bool) {
 	return flops, paths == p.paths && (p.weights == paths || p.weights == 0 && mode != uvw)
 }
 
-// pathFLOPs returns the least arithmetic of a path for one row: the coupling times each right copy, two operations per
-// term; times the left copies, two per cell and pair of copies; and the weights, on the smaller side or, if they add
-// up to the output copies, for each of them.
+// pathFLOPs returns the least arithmetic of a path for one row, in three products. The coupling times each right copy
+// takes two operations per term. The result times the left copies takes two per cell and pair of copies. The weights
+// of mode uvw take two per pair, output copy and output element. Other weights take one per pair and element of the
+// smaller of the left and the output side.
 func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool) float64 {
 	terms, cells := countCoupling(a.degree, b.degree, degree)
 	n := 2*terms*b.copies + 2*cells*pairs
@@ -191,7 +194,8 @@ func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool)
 	return float64(n)
 }
 
-// alignCopies splits the irreps of both sides into blocks of equally many copies; nil if one side has more copies.
+// alignCopies splits the irreps of both sides into blocks with equal numbers of copies; nil if one side has more
+// copies.
 func alignCopies(a, b []irrep) (left, right []irrep) {
 	a, b = append([]irrep(nil), a...), append([]irrep(nil), b...)
 	for len(a) > 0 && len(b) > 0 {
@@ -212,8 +216,9 @@ func alignCopies(a, b []irrep) (left, right []irrep) {
 	return left, right
 }
 
-// countCoupling returns the nonzero coefficients of the real coupling of degrees a, b and c, and the pairs of elements
-// of a and c that have any. Elements run from -l to l; a negative one is a sine.
+// countCoupling returns two numbers of the real coupling of degrees a, b and c: of its nonzero coefficients (terms),
+// and of the pairs of elements of a and c that have a nonzero coefficient (cells). Elements run from -l to l; a
+// negative one is a sine.
 func countCoupling(a, b, c int64) (terms, cells int64) {
 	for i := -a; i <= a; i++ {
 		for k := -c; k <= c; k++ {
@@ -224,7 +229,7 @@ func countCoupling(a, b, c int64) (terms, cells int64) {
 					continue
 				}
 				m, n := abs(i), abs(j)
-				if abs(k) == m+n && couples(a, m, b, n, c) || abs(k) == abs(m-n) && couples(a, m, b, -n, c) {
+				if abs(k) == m+n && hasCoupling(a, m, b, n, c) || abs(k) == abs(m-n) && hasCoupling(a, m, b, -n, c) {
 					terms++
 				}
 			}
@@ -236,8 +241,8 @@ func countCoupling(a, b, c int64) (terms, cells int64) {
 	return terms, cells
 }
 
-// couples reports whether the Wigner 3j symbol (a b c; m n -m-n) is not zero, by Racah's sum.
-func couples(a, m, b, n, c int64) bool {
+// hasCoupling reports whether the Wigner 3j symbol (a b c; m n -m-n) is not zero, by Racah's sum.
+func hasCoupling(a, m, b, n, c int64) bool {
 	sum, size := 0.0, 0.0
 	for t := int64(0); t <= a+b-c; t++ {
 		term := 1.0
@@ -265,18 +270,19 @@ func isNegative(n int64) int64 {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// tensorProduct counts a tensor product of OpenEquivariance: left [rows, in1], right [rows, in2], weights [rows, n] or
-// [n]. With a convolution left and result have a row per node, and two lists of node indices follow.
+// tensorProduct counts a tensor product of OpenEquivariance. Its operands are left [rows, in1], right [rows, in2] and
+// weights [rows, n] or [n]. In a convolution, left and the result have a row per node, and two lists of node indices
+// follow.
 func tensorProduct(convolution bool) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		p, ok := parseProduct(c.hints.Range)
-		row, counted := p.flops()
+		row, counted := p.countFLOPs()
 		operands := c.floatTensors()
 		if !ok || !counted || len(operands) < 3 {
 			c.uncounted = NoIrreps
 			return 0, 0
 		}
-		x, y, w := c.dims(operands[0], 2), c.dims(operands[1], 2), c.argument(operands[2]).Dims
+		x, y, w := c.tensorDims(operands[0], 2), c.tensorDims(operands[1], 2), c.argument(operands[2]).Dims
 		if x[1] != countDims(p.left) || y[1] != countDims(p.right) || w[len(w)-1] != p.weights || !convolution && x[0] != y[0] {
 			c.uncounted = NoIrreps // the range is of another product
 			return 0, 0
@@ -309,14 +315,17 @@ func (c *call) floatTensors() []int {
 	return out
 }
 
-// Numbers of element types (c10::ScalarType): name and bytes.
+// scalarTypes are the names of element types by number (c10::ScalarType).
 var scalarTypes = map[int64]string{5: "c10::Half", 6: "float", 7: "double", 15: "c10::BFloat16"}
 
-// segmentedProduct counts cuEquivariance's sum of products of segments. Arguments: name, type of the arithmetic, extent
-// of a segment, numbers of inputs, outputs and index lists; per operand its dimension (0 a number, 1 a segment), number
-// of segments and rows (0 one, 1 batch, -1 by an index, -2 one or batch); a list with the rows of indexed outputs;
-// types; number of operations; per operation its operands, their list, its paths; indices, coefficients, batch, tensors.
-// A path multiplies a coefficient with all operands but the last, and adds the product to it.
+// segmentedProduct counts cuEquivariance's sum of products of segments. A path multiplies a coefficient with all
+// operands but the last, and adds the product to the last.
+//
+// Arguments, in order: name, type of the arithmetic, extent of a segment, numbers of inputs, outputs and index lists.
+// Per operand: its dimension (0 a number, 1 a segment), number of segments, and rows (0 one, 1 batch, -1 by an index,
+// -2 one or batch). Then a list with the rows of indexed outputs, types, and the number of operations. Per operation:
+// its number of operands, the list of all operands, its number of paths. Then indices, coefficients, batch (19) and
+// tensors (20).
 func segmentedProduct(c *call) (flops, bytes float64) {
 	extent, inputs, outputs, batch := c.requireInteger(2), c.requireInteger(3), c.requireInteger(4), c.requireInteger(19)
 	dims, segments, rows, index := c.integerList(6), c.integerList(7), c.integerList(8), c.integerList(9)
@@ -362,7 +371,8 @@ func segmentedProduct(c *call) (flops, bytes float64) {
 	return flops, elements * float64(sizes[c.scalar])
 }
 
-// countRows returns the rows of an output of segmentedProduct: by its kind of rows, and for -1 by the list at an index.
+// countRows returns the rows of an output of segmentedProduct by their kind. For kind -1, it is the element of index
+// at position at.
 func countRows(kind, at int64, index []int64, batch int64) int64 {
 	switch {
 	case kind == 0:

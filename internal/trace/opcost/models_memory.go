@@ -16,9 +16,10 @@ func attentionWith(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) { return c.attentionCost(causal) }
 }
 
-// scoreCount returns the number of scores over the heads of the queries, without causally masked scores.
+// scoreCount returns the number of scores of all query heads. A causal mask removes its part if keys and queries are
+// equally many.
 func (c *call) scoreCount(q, k, causal int) float64 {
-	a, b := c.dims(q, 4), c.dims(k, 4)
+	a, b := c.tensorDims(q, 4), c.tensorDims(k, 4)
 	n := float64(a[0]*a[1]) * float64(a[2]) * float64(b[2])
 	if causal < len(c.args) && c.args[causal].Value == "True" && a[2] == b[2] && a[2] > 0 {
 		n *= float64(a[2]+1) / float64(2*a[2])
@@ -26,15 +27,15 @@ func (c *call) scoreCount(q, k, causal int) float64 {
 	return n
 }
 
-// attentionCost counts two products with the scores [batch, heads, queries, keys]. With grouped queries, the heads of
-// the queries count. Fused kernels skip the half that a causal mask removes.
+// attentionCost counts two products with the scores [batch, heads, queries, keys]. With grouped queries, heads are
+// the query heads. Fused kernels skip the scores that a causal mask removes.
 func (c *call) attentionCost(causal int) (flops, bytes float64) {
-	q, v := c.dims(0, 4), c.dims(2, 4)
+	q, v := c.tensorDims(0, 4), c.tensorDims(2, 4)
 	return c.attentionForward(c.scoreCount(0, 1, causal), q[0]*q[1]*q[2], q[3], v[3])
 }
 
-// attentionForward counts two products with the given number of scores: q·k over head elements and scores·v over value
-// elements. rows is the number of query rows over all heads. Arguments 0 to 2 are q, k and v.
+// attentionForward counts two products with the given number of scores: q·k with head elements per score, and
+// scores·v with value elements. rows is the number of query rows of all heads. Arguments 0 to 2 are q, k and v.
 func (c *call) attentionForward(scores float64, rows, head, value int64) (flops, bytes float64) {
 	out := float64(rows)
 	return 2 * scores * float64(head+value), c.readBytes(0) + c.readBytes(1) + c.readBytes(2) + out*float64(value)*c.elementSize(0) + out*logSumExp
@@ -52,12 +53,12 @@ func (c *call) attentionBackward(scores float64, rows, head, value int64) (flops
 
 func attentionBackward(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
-		q, v := c.dims(1, 4), c.dims(3, 4)
+		q, v := c.tensorDims(1, 4), c.tensorDims(3, 4)
 		return c.attentionBackward(c.scoreCount(1, 2, causal), q[0]*q[1]*q[2], q[3], v[3])
 	}
 }
 
-// layerNorm reads the input and writes the output, and the given number of float32 statistics per row.
+// layerNorm reads the input, and writes the output and the given number of float32 statistics per row.
 func layerNorm(weight, bias, statistics int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x, inner := c.argument(0).Dims, c.integerList(1)
@@ -103,7 +104,7 @@ func countWritten(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) }
 
 func countCopied(c *call) (flops, bytes float64) { return 0, c.denseBytes(0) + c.readBytes(1) }
 
-// countSoftmax reads a tensor and writes its softmax, which may be float32 for 16-bit numbers (argument 2).
+// countSoftmax reads a tensor and writes its softmax, which is float32 if argument 2 asks for it.
 func countSoftmax(c *call) (flops, bytes float64) {
 	out := c.denseBytes(0)
 	if len(c.args) > 2 && c.args[2].Value == "True" {
@@ -116,8 +117,8 @@ func countDropout(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + c.denseBytes(0) + countElements(c.argument(0).Dims)
 }
 
-// countPointwise reads up to n tensors and writes one of their common shape, with the largest type among the tensors
-// with most dimensions. Tensors without dimensions are numbers: kernels get them as arguments.
+// countPointwise reads up to n tensors and writes one of their common shape. Its element size is the largest among
+// the tensors with most dimensions. Tensors without dimensions are numbers, which kernels get as arguments.
 func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		out, z, ok := c.commonShape(n)
@@ -177,13 +178,14 @@ func broadcastShape(a, b []int64) []int64 {
 	return out
 }
 
-// reducedDims is the index of the argument with the reduced dims, by name of the reduction.
+// reducedDims is the index of the argument that lists the reduced dims, by name of the reduction.
 var reducedDims = map[string]int{
 	"sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "var": 1, "std": 1, "norm": 2, "linalg_vector_norm": 2,
 	"argmax": 1, "argmin": 1, "any": 1, "all": 1, "prod": 1,
 }
 
-// countReduction reads a tensor and writes it without the dims that an argument lists, or without all dims.
+// countReduction reads a tensor and writes it without the dims that argument dims lists. Without a list, it reduces
+// all dims.
 func countReduction(dims int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x := c.argument(0).Dims
@@ -212,19 +214,19 @@ func countReduction(dims int) func(c *call) (flops, bytes float64) {
 }
 
 func countEmbedding(c *call) (flops, bytes float64) {
-	table := c.dims(0, 2)
+	table := c.tensorDims(0, 2)
 	n := countElements(c.argument(1).Dims)
 	return 0, n*c.elementSize(1) + 2*n*float64(table[1])*c.elementSize(0)
 }
 
 // embeddingBackward zeroes the gradient of the whole table and adds the rows.
 func embeddingBackward(c *call) (flops, bytes float64) {
-	gy := c.dims(0, -1)
+	gy := c.tensorDims(0, -1)
 	return 0, c.readBytes(0) + c.readBytes(1) + float64(c.requireInteger(2))*float64(gy[len(gy)-1])*c.elementSize(0)
 }
 
 func indexSelect(c *call) (flops, bytes float64) {
-	x, n := c.dims(0, -1), countElements(c.argument(2).Dims)
+	x, n := c.tensorDims(0, -1), countElements(c.argument(2).Dims)
 	at := c.resolveAxis(x, c.requireInteger(1))
 	if c.bad || x[at] == 0 {
 		return 0, 0
@@ -255,7 +257,7 @@ func nllLossBackward(c *call) (flops, bytes float64) {
 }
 
 func topK(c *call) (flops, bytes float64) {
-	x := c.dims(0, -1)
+	x := c.tensorDims(0, -1)
 	at := c.resolveAxis(x, c.requireInteger(2))
 	if c.bad || x[at] == 0 {
 		return 0, 0
@@ -268,9 +270,8 @@ func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }
 
-// eachElement counts the given numbers of elements read and written for each element of a tensor list, such as
-// parameters or concatenated tensors. The element size comes from the caller, because the recording has no type for
-// lists.
+// eachElement counts the elements read and written for each element of a tensor list, such as parameters or
+// concatenated tensors. The caller gives the element size, because lists are recorded without a type.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.hints.Element == 0 {

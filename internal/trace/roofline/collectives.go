@@ -15,8 +15,9 @@ type collective struct {
 	bytes int64
 }
 
-// busFactor returns the share of the algorithm's bytes that each link carries (nccl-tests, PERFORMANCE.md), so that
-// the bus bandwidth is comparable to the link speed for any number of ranks n. Transfers of one rank have no factor.
+// busFactor returns the bytes on each link as a share of the collective's bytes, for n ranks (nccl-tests,
+// PERFORMANCE.md). The bus bandwidth is then comparable to the link speed for any number of ranks. Broadcasts and
+// transfers have the factor 1.
 func busFactor(kind analyze.CollectiveKind, n float64) float64 {
 	switch kind {
 	case analyze.AllReduceCalls:

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// productRange returns the innermost range around an operator that describes a tensor product; "" if its cost needs none.
+// productRange returns the text of the innermost range around an operator that describes a tensor product; "" if the
+// operator's cost needs none.
 func (c *counter) productRange(h int32) string {
 	t := c.x.T
 	if !opcost.NeedsRange(t.Name(t.Host[h].Name)) {
@@ -24,7 +25,8 @@ func (c *counter) productRange(h int32) string {
 	return ""
 }
 
-// attentionAround returns the arguments of the outermost attention at or around an operator, 0 without one.
+// attentionAround returns the recorded arguments (Host.Stack) of the outermost attention at or around an operator, 0
+// without one.
 func (c *counter) attentionAround(h int32) uint32 {
 	args := uint32(0)
 	for ; c.attention && h >= 0; h = c.x.Parent(h) {
@@ -35,8 +37,8 @@ func (c *counter) attentionAround(h int32) uint32 {
 	return args
 }
 
-// opaque matches element types of kernels that only move data: OpaqueType<4u>.
-var opaque = lazyregexp.New(`OpaqueType<(\d+)u?>`)
+// opaqueType matches the element type of kernels that only move data: OpaqueType<4u>.
+var opaqueType = lazyregexp.New(`OpaqueType<(\d+)u?>`)
 
 // elementOf returns the bytes per element of the tensor lists of a kernel, from its template arguments; 0 unknown.
 // Only kernels over tensor lists and concatenations have such arguments.
@@ -44,7 +46,7 @@ func elementOf(kernel string) int64 {
 	if !strings.Contains(kernel, "TensorList") && !strings.Contains(kernel, "CatArrayBatchedCopy") {
 		return 0
 	}
-	if m := opaque.FindStringSubmatch(kernel); m != nil {
+	if m := opaqueType.FindStringSubmatch(kernel); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64) // 0, unknown, if the number is too large
 		return n
 	}
@@ -59,19 +61,20 @@ func elementOf(kernel string) int64 {
 	return 0
 }
 
-// isVectorOp reports whether an operator's arithmetic is no matrix product: the utilisation leaves it out.
+// isVectorOp reports whether an operator's FLOPs are not of matrix products. The utilisation leaves them out.
 func isVectorOp(name string) bool {
 	return strings.Contains(name, "scatter") || strings.Contains(name, "index_add") || strings.Contains(name, "_fft_")
 }
 
-// unit is an operator of PyTorch or an instruction of XLA with the cost of one call.
+// unit is an operator of PyTorch or an instruction of XLA, with the cost of one call.
 type unit struct {
 	name, shapes, source, precision string
 	product                         bool // its arithmetic is matrix products
 	cost                            opcost.Cost
 }
 
-// costOf returns an operator's cost, or the reason why it has none; kernel is the one with most of its time.
+// costOf returns an operator's cost, or the reason why it has none. kernel is the kernel with most of the operator's
+// time.
 func (c *counter) costOf(k analyze.RooflineKey, kernel string) (unit, opcost.Reason) {
 	t := c.x.T
 	if k.Instruction > 0 {
@@ -104,14 +107,15 @@ func (c *counter) newOperator(s *sums, u *unit, kernel string, steps float64) an
 	}
 	if o.FLOPs > 0 {
 		o.Precision = u.precision
-		if product, ok := c.longestKernel(s.by, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
+		if product, ok := c.longestKernel(s.byKernel, func(kernel model.NameID) bool { return c.precisionOf(kernel) != "" }); ok {
 			o.Precision = c.precisionOf(product)
 		}
 	}
 	return o
 }
 
-// precisionOfType returns the precision of operands by type, TF32 for float32: the higher rate gives the bound.
+// precisionOfType returns the precision of the arithmetic by the type of the operands. It is TF32 for float32,
+// because the higher rate gives the bound.
 func precisionOfType(t string) string {
 	switch t {
 	case "double", "Double":

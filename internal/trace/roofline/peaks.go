@@ -9,7 +9,7 @@ import (
 
 // peak is a row of a vendor's data sheet: dense rates at the boost clock.
 type peak struct {
-	// match are parts of the device's name, all of which must occur.
+	// match are words of the device's name, all of which must occur.
 	match []string
 	// sms is the number of multiprocessors (AMD: compute units) of the device; least and most limit its memory, GB (0:
 	// no limit).
@@ -52,7 +52,8 @@ var peaks = []peak{
 	{match: []string{"MI210"}, sms: 104, fp64: 22.6, fp64m: 45.3, fp32: 45.3, half: 181, int8: 181, gbPerS: 1638, cacheMB: 8, name: "MI210", document: "AMD Instinct MI210 data sheet"},
 }
 
-// guessName returns the name of an unnamed device (vLLM on ROCm) from its multiprocessors and its memory, GB.
+// guessName returns the name of a device that the trace does not name (vLLM on ROCm), from its multiprocessors and
+// its memory, GB.
 func guessName(sms int, gb float64) string {
 	if sms == 304 && gb > 200 && gb < 210 {
 		return "AMD Instinct MI300X"
@@ -60,7 +61,7 @@ func guessName(sms int, gb float64) string {
 	return ""
 }
 
-// findPeak returns the row of a device; ok is false for an unknown device, or for a part of a GPU (MIG) whose
+// findPeak returns the row of a device. ok is false for an unknown device, and for a part of a GPU (MIG), whose
 // bandwidth is unknown.
 func findPeak(d *model.Device) (peak, bool) {
 	gb := float64(d.TotalBytes) / 1e9
@@ -85,7 +86,7 @@ func findPeak(d *model.Device) (peak, bool) {
 
 const tera = 1e12
 
-// Rates are the peak rates of a device in its data sheet.
+// Rates are the peak rates in the data sheet of a device.
 type Rates struct {
 	Name      string  // of the row
 	BytesPerS float64 // of the memory

@@ -1,7 +1,7 @@
-// Package roofline compares the operators of a recording with the peak rates of the device: the bound, the share of it
-// that is reached, and the time above it. It makes an analyze.Roofline from an analyze.Index with recorded arguments
-// and the precision of kernels by name. Costs come from opcost or from XLA's profiler, rates from data sheets. It
-// imports no reader and no rule.
+// Package roofline compares the operators of a recording with the peak rates of the device. For each operator it
+// computes the bound, the share of it that is reached, and the time above it. It makes an analyze.Roofline from an
+// analyze.Index with recorded arguments and the precision of kernels by name. Costs come from opcost or from XLA's
+// profiler, rates from data sheets. It imports no reader and no rule.
 package roofline
 
 import (
@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// leastArgs is the least share of device time under operators with recorded arguments: below it the recording was
+	// leastArgs: if operators with recorded arguments have less than this share of device time, the recording was
 	// made without shapes, and there is no roofline.
 	leastArgs = 0.01
-	// leastCounted is the least share of the time of matrix products, convolutions and attention whose FLOPs must be
-	// known for a utilisation. The FLOPs of products replayed by a graph are unknown.
+	// leastCounted: there is a utilisation only if the FLOPs are known of at least this share of the time of matrix
+	// products, convolutions and attention. The FLOPs of products that a graph replays are unknown.
 	leastCounted = 0.95
-	// mostOperators limits the list: a program with new shapes in every step has an operator for each.
+	// mostOperators limits the list, because a program with new shapes in every step has new operators in every step.
 	mostOperators = 1000
-	// quickest is the quantile of kernel durations that represents an empty kernel.
+	// quickest is the quantile of kernel durations that is taken as the time of an empty kernel.
 	quickest = 0.01
 	// emptyKernel is the longest time of an empty kernel, ns.
 	emptyKernel = 5000
@@ -34,11 +34,12 @@ type sums struct {
 	ns, kernels int64
 	products    int64 // time of products, ns
 	calls       int64
-	by          map[model.NameID]int64
+	byKernel    map[model.NameID]int64
 }
 
-// Of computes the roofline of the steady part of a recording on its busiest device; nil without recorded arguments of
-// operators and without costs of XLA's instructions. precision returns the precision of a product kernel by its name, "" for other kernels.
+// Of computes the roofline of the steady part of a recording on its busiest device. It returns nil if neither
+// arguments of operators nor costs of XLA's instructions were recorded. precision returns the precision of a product
+// kernel by its name, "" for other kernels.
 func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.Roofline {
 	d := busiestDevice(x)
 	withArgs := func(text string) bool { return strings.Contains(text, model.ArgsMark) }
@@ -46,17 +47,17 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 		return nil
 	}
 	c := counter{
-		x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, others: map[uncosted]int64{},
-		groups: make([]int32, len(x.T.GPU)), seen: make([]bool, len(x.T.Host)),
+		x: x, precisionOf: precision, ids: map[analyze.RooflineKey]int32{}, uncostedNS: map[uncosted]int64{},
+		groups: make([]int32, len(x.T.GPU)), countedCalls: make([]bool, len(x.T.Host)),
 	}
 	for _, name := range x.T.Names {
-		c.known = append(c.known, opcost.Known(name))
+		c.hasModel = append(c.hasModel, opcost.Known(name))
 		c.attention = c.attention || name == analyze.AttentionName
 	}
 	for _, o := range x.Devices {
 		c.addDevice(o, o == d)
 	}
-	if float64(c.withArgs) < leastArgs*float64(c.all) || c.all == 0 {
+	if float64(c.withArgsNS) < leastArgs*float64(c.allNS) || c.allNS == 0 {
 		return nil
 	}
 	out := c.buildRoofline(&x.T.Devices[d.Device])
@@ -64,7 +65,7 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 	return out
 }
 
-// busiestDevice returns the device with most work; devices of one process do the same work.
+// busiestDevice returns the device with most work. The devices of one process are assumed to do the same work.
 func busiestDevice(x *analyze.Index) *analyze.DeviceTime {
 	var best *analyze.DeviceTime
 	for _, d := range x.Devices {
@@ -78,23 +79,24 @@ func busiestDevice(x *analyze.Index) *analyze.DeviceTime {
 type uncosted struct{ name, reason string }
 
 type counter struct {
-	x             *analyze.Index
-	precisionOf   func(model.NameID) string
-	known         []bool // by name: has a cost model
-	attention     bool   // the recording has analyze.AttentionName
-	ids           map[analyze.RooflineKey]int32
-	keys          []analyze.RooflineKey // by id
-	sums          []sums                // by id
-	groups        []int32               // by index in Trace.GPU: id plus one
-	seen          []bool                // by index in Trace.Host: call already counted
-	others        map[uncosted]int64
-	durations     []int64
-	all, withArgs int64
+	x                 *analyze.Index
+	precisionOf       func(model.NameID) string
+	hasModel          []bool // by name: has a cost model
+	attention         bool   // the recording has analyze.AttentionName
+	ids               map[analyze.RooflineKey]int32
+	keys              []analyze.RooflineKey // by id
+	sums              []sums                // by id
+	groups            []int32               // by index in Trace.GPU: id plus one
+	countedCalls      []bool                // by index in Trace.Host: call already counted
+	uncostedNS        map[uncosted]int64
+	durations         []int64
+	allNS, withArgsNS int64
 	// products is the time of matrix products, convolutions and attention; counted is the part with known FLOPs.
 	products, counted int64
 }
 
-// addDevice groups the operations of a device by operator, and adds them up if counts is set.
+// addDevice groups the operations of a device by operator. If counts is set, it adds up the operations of the steady
+// part.
 func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {
@@ -104,16 +106,16 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 		id := int32(-1)
 		switch {
 		case in != nil && in.Costed:
-			id = c.numberOf(analyze.RooflineKey{Instruction: op.Ext})
+			id = c.numberKey(analyze.RooflineKey{Instruction: op.Ext})
 		case in == nil && h >= 0:
 			e := &t.Host[h]
-			id = c.numberOf(analyze.RooflineKey{Op: e.Name, Args: e.Stack, Range: c.productRange(h), Within: c.attentionAround(h)})
+			id = c.numberKey(analyze.RooflineKey{Op: e.Name, Args: e.Stack, Range: c.productRange(h), Within: c.attentionAround(h)})
 		}
 		c.groups[g] = id + 1
 		if !counts || !c.x.Steady.Contains(op.Start) {
 			continue
 		}
-		c.all += op.Dur()
+		c.allNS += op.Dur()
 		product := isProduct(c.x.Class(g)) || in != nil && in.Product
 		if product {
 			c.products += op.Dur()
@@ -122,23 +124,23 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			c.durations = append(c.durations, op.Dur())
 		}
 		if id < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
-			c.others[c.reasonFor(g, op)] += op.Dur()
+			c.uncostedNS[c.reasonFor(g, op)] += op.Dur()
 			continue
 		}
-		c.withArgs += op.Dur()
+		c.withArgsNS += op.Dur()
 		s := &c.sums[id]
 		s.ns += op.Dur()
 		if product {
 			s.products += op.Dur()
 		}
 		s.kernels++
-		if in != nil { // each of its operations is an execution
+		if in != nil { // each operation is one execution of its instruction
 			s.calls++
-		} else if !c.seen[h] { // first kernel of the call
-			c.seen[h] = true
+		} else if !c.countedCalls[h] { // first kernel of the call
+			c.countedCalls[h] = true
 			s.calls++
 		}
-		s.by[op.Name] += op.Dur()
+		s.byKernel[op.Name] += op.Dur()
 	}
 }
 
@@ -164,25 +166,25 @@ func isProduct(class model.Class) bool {
 // costedOp returns the innermost operator with a cost model around or at a host event, -1 none.
 func (c *counter) costedOp(h int32) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
-		if e := &c.x.T.Host[h]; e.Kind == model.Op && c.known[e.Name] {
+		if e := &c.x.T.Host[h]; e.Kind == model.Op && c.hasModel[e.Name] {
 			return h
 		}
 	}
 	return -1
 }
 
-func (c *counter) numberOf(k analyze.RooflineKey) int32 {
+func (c *counter) numberKey(k analyze.RooflineKey) int32 {
 	id, ok := c.ids[k]
 	if !ok {
 		id = int32(len(c.keys))
 		c.ids[k] = id
 		c.keys = append(c.keys, k)
-		c.sums = append(c.sums, sums{by: map[model.NameID]int64{}})
+		c.sums = append(c.sums, sums{byKernel: map[model.NameID]int64{}})
 	}
 	return id
 }
 
-// operatorRows converts ids of operations to indexes in operators, -1 for operations outside the list.
+// operatorRows replaces the ids of operations by indexes in operators, -1 for operations outside the list.
 func (c *counter) operatorRows(operators []analyze.RooflineOperator) []int32 {
 	row := make([]int32, len(c.keys))
 	for i := range row {
@@ -199,7 +201,7 @@ func (c *counter) operatorRows(operators []analyze.RooflineOperator) []int32 {
 	return c.groups
 }
 
-// reasonFor returns the reason for which a device operation has no cost.
+// reasonFor returns why a device operation has no cost, with the name under which its time is listed.
 func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	t := c.x.T
 	switch h := c.x.EnclosingOp(g); {
@@ -224,7 +226,7 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 
 func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 	steps := float64(c.x.SteadySteps())
-	out := &analyze.Roofline{DeviceNS: int64(float64(c.all) / steps), Operators: []analyze.RooflineOperator{}, Unmodelled: []analyze.UnmodelledRuntime{}}
+	out := &analyze.Roofline{DeviceNS: int64(float64(c.allNS) / steps), Operators: []analyze.RooflineOperator{}, Unmodelled: []analyze.UnmodelledRuntime{}}
 	p, known := findPeak(d)
 	if known {
 		out.Device, out.Document = p.name, p.document
@@ -247,11 +249,11 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 		if s.kernels == 0 {
 			continue // not in the steady part, or on another device
 		}
-		first, _ := c.longestKernel(s.by, func(model.NameID) bool { return true })
+		first, _ := c.longestKernel(s.byKernel, func(model.NameID) bool { return true })
 		kernel := c.x.T.Name(first)
 		u, reason := c.costOf(k, kernel)
 		if reason != "" {
-			c.others[uncosted{u.name, string(reason)}] += s.ns
+			c.uncostedNS[uncosted{u.name, string(reason)}] += s.ns
 			continue
 		}
 		cost := u.cost
@@ -278,7 +280,7 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 		out.Operators, out.Unlisted = out.Operators[:mostOperators], n
 	}
 	out.Rows = c.operatorRows(out.Operators)
-	for o, ns := range c.others {
+	for o, ns := range c.uncostedNS {
 		if per := int64(float64(ns) / steps); per > 0 {
 			out.Unmodelled = append(out.Unmodelled, analyze.UnmodelledRuntime{Name: o.name, Reason: o.reason, NS: per})
 		}
@@ -301,7 +303,7 @@ func (c *counter) longestKernel(by map[model.NameID]int64, ok func(kernel model.
 	return kernel, found
 }
 
-// launchNS returns the time of an empty kernel, ns: the fastest kernels of the recording, or 0 if too long.
+// launchNS returns the time of an empty kernel, ns: a low quantile of the kernel durations, or 0 if that is too long.
 func (c *counter) launchNS() int64 {
 	if len(c.durations) == 0 {
 		return 0
@@ -313,7 +315,8 @@ func (c *counter) launchNS() int64 {
 	return 0
 }
 
-// setBound sets the bound per step: the longest of the times for arithmetic, memory traffic and launches.
+// setBound sets the bound per step: the longest of the times for arithmetic, memory traffic and launches. Operands in
+// the cache have no time for memory traffic.
 func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
 	if r.Device == "" {
 		o.Bound = analyze.BoundUnknown

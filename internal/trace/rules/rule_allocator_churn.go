@@ -8,22 +8,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// slowPool is the least time of a pool allocation that asks the driver for memory, ns: a pool with enough memory
-// answers in 1 to 5 us, mapping memory took 1,060 us (Tesla T4).
+// slowPool, ns: an allocation from a pool that takes at least this long is assumed to ask the driver for memory. A
+// pool with enough memory returns in 1 to 5 us; mapping new memory took 1,060 us (Tesla T4).
 const slowPool = 50_000
 
-// asksDriver reports whether a call takes device memory from the driver or releases it.
+// asksDriver reports whether a call allocates device memory from the driver, or releases it.
 func (c *ruleContext) asksDriver(h *model.Host) bool {
 	return h.Kind == model.API && (c.nameHasMark(h.Name, markAlloc|markFree) || h.Dur() >= slowPool && c.nameHasMark(h.Name, markPool))
 }
 
-// leastLoopAllocations is the number of allocations after the first launch from which on a program without steps, which
-// has no allocator of its own, is taken to allocate in a loop.
+// leastLoopAllocations: a program without steps and without a framework is assumed to allocate in a loop if it makes
+// at least this many allocations after its first kernel launch.
 const leastLoopAllocations = 10
 
-// findAllocatorChurn: the program takes device memory from the driver, or releases it, in at least two steady steps,
-// although PyTorch's allocator should hold enough by then. In a program in C++ or the like without steps,
-// leastLoopAllocations count instead. It claims the starved time that these calls cause (see
+// findAllocatorChurn: the program allocates device memory from the driver, or releases it, in at least two steady
+// steps, although PyTorch's allocator should hold enough memory by then. A program in C++ or the like without steps
+// must make at least leastLoopAllocations allocations instead. It claims the starved time that these calls cause (see
 // starvedByBlocking): a release waits for all device work, so the device idles during the host work after it.
 func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	var mallocs, pooled, frees int
@@ -96,7 +96,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describeChurn returns who takes memory: a program for each launch, the driver's pool, or the allocator.
+// describeChurn describes the allocations, as the start of a finding's title.
 func describeChurn(each, pooled, noSteps bool) string {
 	switch {
 	case each:
@@ -131,11 +131,11 @@ func (d *ruleDevice) spansOfProcesses(byProcess map[int32][]model.Span) model.Sp
 	return model.UnionOf(v)
 }
 
-// countSteadyLaunches counts the launches of kernels in the steps that count.
+// countSteadyLaunches counts the launches of kernels and graphs in the steady steps.
 func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
-// addTransfers adds the copies and waits of a program that allocates for each launch, and the time from each
-// allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
+// addTransfers adds the copies, fills and synchronizations of a program that allocates for each launch, and the time
+// from each allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
 func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	since, lane := int64(-1), uint32(0) // first allocation since the last launch
 	for i := range c.t.Host {

@@ -34,7 +34,7 @@ const (
 type slowAttention struct {
 	of     *analyze.RooflineOperator
 	spare  float64 // share of the operator's time that the faster kernel saves
-	hopper bool    // FlashAttention-2 on a device with FlashAttention-3
+	hopper bool    // the kernel is FlashAttention-2, and the device has FlashAttention-3
 }
 
 // findAttentionOffPeak: fused 16-bit attention by a kernel that is not the fastest for the device. It claims the time

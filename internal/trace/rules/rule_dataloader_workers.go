@@ -45,8 +45,9 @@ func (c *ruleContext) fetchBlocks() bool {
 	return sum.WallS > 0 && sum.CPUS+max(sum.DelayS, 0) < sum.WallS/2
 }
 
-// estimateWorkerGain returns the loading time per step that n workers hide, ns. A step then takes as long as its other
-// work or as making a batch. Making a batch is assumed to take the present workers a whole step.
+// estimateWorkerGain returns the loading time per step that n workers hide, ns. With n workers a step takes as long
+// as the longer of two: its other work, or making a batch. The present workers together are assumed to make one batch
+// per step.
 func (c *ruleContext) estimateWorkerGain(f fetchTimes, n int64) int64 {
 	rest := c.estimateRestOfStep(f)
 	work := f.step
@@ -103,7 +104,8 @@ func (c *ruleContext) findWorkerStarts(total model.Spans) *analyze.Found {
 	return &f
 }
 
-// findSlowestCall returns the user line with most samples in the loader, and its share; "" if no line has half.
+// findSlowestCall returns the user line with most samples in the loader, and its share of them; "" if no line has
+// half.
 func (c *ruleContext) findSlowestCall() (line string, share float64) {
 	if c.t.Sampled == nil {
 		return "", 0

@@ -50,7 +50,7 @@ func (c *ruleContext) findDDPBuffers() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findBroadcasts returns the time in which a thread broadcasts buffers (see broadcastRole), in the steps that count.
+// findBroadcasts returns the time in which a thread broadcasts buffers (see broadcastRole), in the steady steps.
 func (c *ruleContext) findBroadcasts() model.Spans {
 	roles := c.assignBroadcastRoles()
 	if roles == nil {

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// leastRead: reading weights can bound decode only if matrix products with weights, together with attention, take at
-	// least this share of its time.
+	// leastRead: reading weights can bound decode only if products with weights and attention together take at least
+	// this share of its time.
 	leastRead = 0.5
-	// leastShaped is the least share of product time with recorded shapes for which a sum of bytes is reported.
+	// leastShaped: the sum of bytes is reported only if products with recorded shapes take at least this share of the
+	// time of all products.
 	leastShaped = 0.9
 )
 
@@ -140,8 +141,7 @@ func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	return bytes / float64(w.steps), ns / int64(w.steps)
 }
 
-// decodeBound describes the decode steps of a device whose time is bound by reading the weights, with the peak rates
-// of the device.
+// decodeBound describes the decode steps of a device whose time is bound by reading the weights.
 type decodeBound struct {
 	*decodeWork
 	rates     roofline.Rates
@@ -151,9 +151,9 @@ type decodeBound struct {
 	attention int64
 }
 
-// findDecodeBound returns the decode of a device if the recording proves that weight bytes bound it, else nil. A
-// product with n tokens does 2n FLOPs per weight, so below the ratio of the peak rates reading takes longer than
-// arithmetic (roofline model: Williams, Waterman, Patterson 2009).
+// findDecodeBound describes the decode steps of a device if the recording proves that reading the weights bounds
+// them, else it returns nil. A product with n tokens does 2n FLOPs per weight. So if n is below the ratio of the peak
+// rates, reading the weights takes longer than arithmetic (roofline model: Williams, Waterman, Patterson 2009).
 func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	w := c.sumDecode(d)
 	if w == nil || w.tokens <= 0 {

@@ -16,9 +16,10 @@ const (
 	chainPercent = 5
 )
 
-// findElementwiseChain: at least three different elementwise or copy kernels in a row on a stream, assumed to use each
-// other's results. A compiler fuses them into one kernel at least as long as the longest. It claims the exclusive time
-// of the others and the time to begin each. Repeats of one kernel and compiled kernels do not count.
+// findElementwiseChain: at least three different elementwise or copy kernels in a row on a stream, assumed to use
+// each other's results. A compiler fuses them into one kernel, which takes at least as long as the longest of them.
+// It claims the exclusive time of the others and the time to begin each. Repeats of one kernel and compiled kernels
+// do not count.
 func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	compiled := make([]bool, len(c.t.Names))
 	for id, name := range c.t.Names {
@@ -81,14 +82,16 @@ func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool)
 	return i == lo || c.t.GPU[stream[i]].Name != c.t.GPU[stream[i-1]].Name
 }
 
-// isPointwise reports whether a kernel works elementwise or copies, and no compiler, graph or other rule covers it.
+// isPointwise reports whether a kernel is elementwise or a copy, and is neither compiled, nor in a graph, nor covered
+// by memory-bound-chain.
 func (c *ruleContext) isPointwise(g int32, compiled []bool) bool {
 	op := &c.t.GPU[g]
 	class := c.x.Class(g)
 	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.isGraphOp(op) && c.fusedBytes[g] == 0
 }
 
-// dropClaimed removes operations that another rule claims, because they would not run.
+// dropClaimed removes operations that other findings claim for more than half of their time, because they would not
+// run.
 func (c *ruleContext) dropClaimed(d *ruleDevice, stream []int32) []int32 {
 	claimed := c.l.Claimed(d.Device)
 	if len(claimed) == 0 {
@@ -100,7 +103,7 @@ func (c *ruleContext) dropClaimed(d *ruleDevice, stream []int32) []int32 {
 	})
 }
 
-// markChain marks the kernels of a chain as members, and all but the longest as gain.
+// markChain marks all kernels of a chain in members, and all but the longest in gain.
 func (c *ruleContext) markChain(chain []int32, gain, members []bool) {
 	longest := chain[0]
 	for _, g := range chain {

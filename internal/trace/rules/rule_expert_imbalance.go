@@ -11,11 +11,12 @@ import (
 const (
 	// leastImbalance is the least ratio of the longest to the mean expert time of a rank for a finding.
 	leastImbalance = 1.2
-	// leastExperts is the least share of the step in products of experts for a finding.
+	// leastExperts is the least share of the step that the products of experts must take for a finding.
 	leastExperts = 0.05
 )
 
-// Job finds causes that lie between the ranks of a job. job is nil if the collectives of the ranks are unknown.
+// Job returns the findings that compare the ranks of a job: stragglers, and experts with unequal load. job is nil if
+// the collectives of the ranks are unknown.
 func Job(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
 	if job != nil {
 		found = findStragglers(a, indexes, job)

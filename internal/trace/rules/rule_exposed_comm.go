@@ -64,19 +64,19 @@ func (c *ruleContext) findExposedComm() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// A collective waits for a rank if its rate is at most 1/outlying of the median rate of its kind, and it takes
-// longestTransfer or more: equal bytes take about equal time over one link.
+// A collective counts as waiting for another rank if its rate is at most 1/outlying of the median rate of its kind,
+// and it takes longestTransfer or more: equal bytes take about equal time over one link.
 const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
 	leastAlike      = 4
-	// outlyingUntold replaces the constant outlying in a recording without the sizes of collectives, because collectives
-	// of one kind may differ in size by so much.
+	// outlyingUntold replaces outlying in a recording without the sizes of collectives, because the sizes of one kind
+	// may differ by this factor.
 	outlyingUntold = 50
 )
 
-// findOutlyingWaits returns the time that collectives take beyond the time of their bytes at the median rate of their
-// kind, and the number of such calls. Without recorded sizes, all count as equal.
+// findOutlyingWaits returns the waits within collectives, and the number of collectives that wait. A wait is the time
+// beyond the time of the bytes at the median rate of the kind. Without recorded sizes, all count as equal.
 func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 	told := c.t.CollectivesByCorr()
 	elements := func(op *model.GPU) float64 {
@@ -143,8 +143,8 @@ func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
 
-// isDataParallel reports whether all-reduces carry gradients: a name is of DDP, or at most half of a training's
-// collectives are launched in its forward pass.
+// isDataParallel reports whether all-reduces carry gradients: an event has a name of DistributedDataParallel, or at
+// most half of a training's collectives are launched in its forward pass.
 func (c *ruleContext) isDataParallel() bool {
 	for _, name := range c.t.Names {
 		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {

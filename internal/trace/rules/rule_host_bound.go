@@ -14,8 +14,8 @@ import (
 const (
 	// hostPercent is the least share of the step, %, that unexplained waits for the host must take for a finding.
 	hostPercent = 5
-	// idlePercent is the share of the step, %, from which on a device's idle time counts as long. Unexplained waits of
-	// half a percent then suffice for a finding.
+	// idlePercent: if a device idles for at least this share of the step, %, unexplained waits of analyze.LeastShare
+	// of the step suffice for a finding.
 	idlePercent = 15
 
 	// hostComputesNS is the least time of an operator without runtime calls that counts as computing on the host.
@@ -23,8 +23,8 @@ const (
 	hostComputesNS = 200_000
 )
 
-// findHostBound finds waits of the device for launches that no earlier rule explains. It claims all remaining starved
-// time with the latency of late launches, and names the host activity in the longest of these gaps.
+// findHostBound: the device waits for launches, and no earlier rule explains the waits. It claims all remaining
+// starved time with the latency of late launches, and names the host activity in the longest of these gaps.
 func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
@@ -82,7 +82,8 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describePart returns how much of all waits a place has, ns; seen is the part of all for which places are known.
+// describePart describes how much of the waits one place takes: ns is its time, all the time of all waits, seen the
+// time of the evaluated waits (ns).
 func describePart(ns, seen, all int64) string {
 	switch {
 	case 2*ns >= all:
@@ -93,7 +94,7 @@ func describePart(ns, seen, all int64) string {
 	return "longest"
 }
 
-// onePause is the least share of all waits that the longest one must take to count as a pause that happened once.
+// onePause is the least share of all waits that the longest one must take to count as a single pause.
 const onePause = 0.75
 
 // describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims
@@ -119,7 +120,8 @@ func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	return f
 }
 
-// runsOnce reports whether a program in C++ or the like has no steps: a pause of its host is then one part of the program.
+// runsOnce reports whether a program in C++ or the like has no steps. A pause of its host is then one part of the
+// program.
 func (c *ruleContext) runsOnce() bool { return !c.hasSteps() && c.x.Recording.Program.IsNative() }
 
 // describeUnknownIdle makes the finding if most launches that end waits are unknown. It claims nothing.
@@ -150,7 +152,7 @@ func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device for which the function in the argument of returns the most time, and that time.
+// findMostOf returns the device with the most time by the given function, and that time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {
@@ -176,7 +178,8 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
 }
 
-// listSyncNames returns names and number of synchronization calls in the steady part, except in reads and copies.
+// listSyncNames returns names and number of synchronization calls in the steady part, except those inside scalar
+// reads and copies.
 func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	names := map[string]bool{}
 	for i := range c.stalls {

@@ -27,11 +27,11 @@ func (c *ruleContext) findHostOperator() []analyze.Found {
 			return nil
 		}
 		if callers[o.Name] {
-			continue // its time goes into launches and waits for lost work
+			continue // its time is launches, and waits for device work that was not recorded
 		}
 		ofRange := o.Kind == model.Annotation
 		if ofRange && !c.hasSteps() && !o.Holds && o.Count < 3 {
-			continue // the range covers the program or a part: no hint to the slow code
+			continue // such a range covers all or a part of the program, and does not point to the slow code
 		}
 		f := c.newFinding(claim{device: -1}, c.describeHostOperator(o))
 		f.Evidence["operator"], f.Evidence["calls"] = o.Name, o.Count
@@ -107,7 +107,7 @@ func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 	return "operators that pass over the same tensors joined to one: torch.compile(model); smaller pieces that stay in the processor's cache" + c.adviseUnusedDevice()
 }
 
-// adviseUnusedDevice returns an addition to the advice if the recording names a device but has no work of it.
+// adviseUnusedDevice returns an addition to the advice if the recording names a device but has no work on it.
 func (c *ruleContext) adviseUnusedDevice() string {
 	for i := range c.t.Devices {
 		if name := c.t.Devices[i].Name; name != "" && !c.quality.noKernels {
@@ -119,7 +119,8 @@ func (c *ruleContext) adviseUnusedDevice() string {
 
 var deviceOp = lazyregexp.New(`^aten::_?(cudnn|miopen|cuda)_|_cuda(_|$)|^aten::_?(flash|efficient)_attention_(forward|backward)$`)
 
-// asksForCuDNN is an operator that recurrent layers call on every device, so it proves no GPU.
+// asksForCuDNN is an operator that recurrent layers call on every device, also on the CPU, so it does not prove a
+// GPU.
 const asksForCuDNN = "aten::cudnn_is_acceptable"
 
 // findDeviceOp returns an operator that ran on a GPU without recorded device work, "" none.

@@ -97,8 +97,8 @@ type readingLines struct {
 	count    int             // samples
 }
 
-// findReadingLines returns the lines of the function with most samples at item(), or in iterations over a tensor; a zero
-// value without such samples. In that function float(), int() and bool() read too.
+// findReadingLines returns the reading lines of the function with most samples at item() or in iterations over a
+// tensor; a zero value without such samples. Lines of that function with float(), int() or bool() count as well.
 func (c *ruleContext) findReadingLines() (out readingLines) {
 	by, at, texts := map[string]float64{}, map[string]map[string]bool{}, map[string]string{}
 	c.sumSamples(func(st *model.HostStack, frames []model.HostFrame) bool {
@@ -138,8 +138,8 @@ func (c *ruleContext) findReadingLines() (out readingLines) {
 	return out
 }
 
-// findUserLine returns the innermost line of the user's code outside comprehensions, nil without one, the innermost
-// expression on it, and whether the line iterates over a tensor.
+// findUserLine returns the innermost line of the user's code outside comprehensions, nil without one. text is the
+// innermost expression of the user's code; iterates reports whether the line iterates over a tensor.
 func findUserLine(frames []model.HostFrame) (line *model.HostFrame, text string, iterates bool) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := &frames[i]

@@ -98,7 +98,7 @@ func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLin
 			chains++
 			for i, g := range stream[lo:hi] {
 				l := links[rows[g]]
-				sides := 2.0 // reads the tensor before and writes the tensor after
+				sides := 2.0 // reads the tensor from the operator before, and writes one for the operator after
 				if i == 0 || i == hi-lo-1 {
 					sides = 1
 				}

@@ -71,8 +71,8 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// matchOperators returns what check returns for each operator that it accepts, by roofline row. worst is the first of
-// them, which is the farthest above its bound.
+// matchOperators returns the results of check by roofline row, for the operators that check accepts. worst is the
+// first of them: the rows are sorted by the time above the bound.
 func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOperator) (T, bool)) (rows map[int32]T, worst *T) {
 	rows = map[int32]T{}
 	for i := range r.Operators {

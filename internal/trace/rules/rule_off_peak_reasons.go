@@ -20,8 +20,8 @@ var tileSize = lazyregexp.New(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
 type productGrid struct {
 	rows, columns int64 // tile size
 	blocks, sms   int64
-	splits        int64   // parts of K that a kernel computes in blocks of their own, 0 if it does not
-	sumsNS, sums  int64   // time and number of split-K kernels, which add up parts of a product
+	splits        int64   // split-K: blocks per tile, each for a part of K; 1 without split-K, 0 unknown
+	sumsNS, sums  int64   // time (ns) and number of the kernels that add up the parts of split-K
 	fill          float64 // share of the tiles that the product fills
 }
 
@@ -89,9 +89,9 @@ func isSplitSum(kernel string) bool {
 	return strings.Contains(kernel, "splitKreduce") || strings.Contains(kernel, "SplitKReduce") || strings.Contains(kernel, "splitk_reduce")
 }
 
-// tilesOf returns the tile size in a kernel's name if as many tiles as the grid has blocks cover M and N; with split-K,
-// a multiple of that. parts is the number of blocks per tile, 0 if they do not fit. It tries both orders, because
-// cuBLAS computes products of row-major matrices transposed.
+// tilesOf returns the tile size in a kernel's name if the tiles cover M and N with one block each, or with split-K
+// with the same number of blocks each. parts is the number of blocks per tile, 0 if they do not fit. It tries both
+// orders, because cuBLAS computes products of row-major matrices transposed.
 func tilesOf(kernel string, product []int64, blocks int64) (rows, columns, parts int64) {
 	m := tileSize.FindStringSubmatch(kernel)
 	if m == nil || blocks <= 0 {

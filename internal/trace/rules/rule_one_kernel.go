@@ -18,8 +18,8 @@ const (
 	mostOfTwo  = 0.8
 	// leastOfSpan is the least share of the step that the kernels must take.
 	leastOfSpan = 0.05
-	// mostAside is the share of the step, without launch latency, that other findings may claim if this one comes first;
-	// asideOfKernel is the same as a share of the kernel's time.
+	// The finding comes first only if the other findings claim less than mostAside of the step or less than
+	// asideOfKernel of the kernel's time. Queued time in these claims does not count.
 	mostAside, asideOfKernel = 0.1, 1. / 3
 )
 
@@ -34,7 +34,7 @@ type kernelSum struct {
 	launches    int
 	fewest      int64      // blocks of the smallest launch
 	most        int64      // blocks of the largest launch
-	sameThreads bool       // all launches have blocks of one size
+	sameThreads bool       // the blocks of all launches have one size
 	like        *model.GPU // the longest launch
 }
 

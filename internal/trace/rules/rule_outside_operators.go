@@ -102,8 +102,8 @@ func (c *ruleContext) getBlockedTime() int64 {
 	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
-// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show waits
-// for a CPU at these lines too. Without clocks the share is 1.
+// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show
+// waits for a CPU at these lines too. Without clocks the share is 1.
 func (c *ruleContext) getBusyPart() float64 {
 	var sum int64
 	for i := range c.host.Causes {
@@ -166,7 +166,7 @@ func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size
 	return f
 }
 
-// isPlain reports whether the trace is of a Python program without torch, with samples but no operators or steps.
+// isPlain reports whether a Python program without torch was sampled: the trace has samples but no operators or steps.
 func (c *ruleContext) isPlain() bool { return c.x.Recording.Program == analyze.Python }
 
 func adviceWithoutSteps(kind string, of causeAdvice) causeAdvice {

@@ -13,7 +13,8 @@ import (
 // leastCompiled is the least share of the recording in compilation after the first step, for a finding.
 const leastCompiled = 0.01
 
-// compiledAgain matches the range of a frame that torch.compile compiled more than once: frame number / compilation.
+// compiledAgain matches the name of a range, "Torch-Compiled Region: frame/compilation", of a frame that
+// torch.compile compiled more than once.
 var compiledAgain = lazyregexp.New(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
 // findRecompilation: the program compiles after its first step. It claims nothing, because steps with compilation are

@@ -13,7 +13,7 @@ import (
 const (
 	// mostlyIdle: the rule claims time only if kernels fill less than this share of the device.
 	mostlyIdle = 0.5
-	// notFull is the largest share of the device that kernels may fill to be reported.
+	// notFull: kernels are reported only if they fill less than this share of the device.
 	notFull = 0.8
 	// Kernels that do not fill the device must take mostOfStep of the step for a claim. One of them is named alone if it
 	// takes oneKernel of their time.
@@ -107,7 +107,7 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 	return nil
 }
 
-// serialChange returns the change for kernels that one thread runs, in the words of the program.
+// serialChange returns the change for kernels that run on one thread, in the terms of the program's framework.
 func serialChange(p analyze.Program) string {
 	const why = "; one thread uses one lane of one multiprocessor"
 	switch p {
@@ -122,8 +122,9 @@ func serialChange(p analyze.Program) string {
 // longKernel: kernels of at least this mean time are too long to be small pieces of one larger grid.
 const longKernel = 100_000 // ns
 
-// isLongAlone reports whether long kernels with few blocks are most of the work in the recording of one pass, where
-// the device idles while the program starts and ends.
+// isLongAlone reports whether long kernels with few blocks take most of the device's busy time, in the recording of a
+// program that makes one pass. Then they need not take most of the step, because the device idles while the program
+// starts and ends.
 func (c *ruleContext) isLongAlone(d *ruleDevice, l *gridLoad) bool {
 	return c.x.Recording.Kind == analyze.OnePass && l.few > 0 && l.under >= longKernel*int64(l.few) && float64(l.under) >= mostOfStep*float64(d.Busy.TotalAnd(d.steady))
 }

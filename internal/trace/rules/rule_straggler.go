@@ -11,12 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// firstWait is the least share of the step that the other ranks must wait for a straggler, so that its finding precedes
-// findings with larger claims.
+// firstWait: a straggler's finding precedes findings with larger claims if the other ranks wait for it for at least
+// this share of the step.
 const firstWait = 0.1
 
-// subtractWaits reduces communication to its transfer, because a wait for another rank counts for that rank. known
-// reports whether the recording has the other ranks.
+// subtractWaits removes the waits for other ranks from the communication time of each device, because the straggler's
+// finding claims them. known reports whether the recording has the other ranks.
 func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	for device, spans := range exposed {
 		if waits, ok := c.x.Waits(device); ok {

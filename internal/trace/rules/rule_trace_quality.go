@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel (a busy
-// device then looks starved), or if as large a share of all records is lost.
+// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel, because a
+// busy device then looks starved. The same limit holds for the share of lost records among all records.
 const droppedLimit = 100
 
 // cutOffShare: at most 1/cutOffShare of the launches may be queued when a recording ends.
@@ -23,11 +23,12 @@ type traceQuality struct {
 	launches, dropped           int // calls that start a kernel; those without a recorded kernel
 	cutOff                      int // last launches, whose kernels ran after the recording
 	graphLaunches, graphKernels int
-	unknown, span               int64 // ns; of the device with the largest share
+	unknown, span               int64 // ns without a known launch, of ns of steady time, on the worst device
 	linksBroken                 bool
-	lost                        bool // more records are missing than findings tolerate
+	lost                        bool // so many records are missing that idle time is unreliable
 	noKernels                   bool // launches were recorded, but no device operation
-	// sampled reports a recording from which events were taken out: recorded operators of the numbered ones are left.
+	// sampled reports a recording from which events were removed on purpose. The ids of its operators span numbered
+	// operators, of which recorded are left.
 	sampled  bool
 	recorded int
 	numbered int64
@@ -126,7 +127,8 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 	}
 }
 
-// doubtAfter marks the wait that a missing kernel may have filled: the one ended by the first launch after its call.
+// doubtAfter adds the starved spans that the missing kernel of a launch may have filled: the span at the launch, and
+// the span that the next launch ends.
 func (d *ruleDevice) doubtAfter(at int64) {
 	i, _ := slices.BinarySearch(d.Launches, at+1)
 	end := at + 1
@@ -206,7 +208,7 @@ func (c *ruleContext) findTraceQuality() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describeLoss states that events were lost, or taken out on purpose; "" if all are there.
+// describeLoss describes lost or removed records, "" if there are none.
 func (c *ruleContext) describeLoss() string {
 	switch q := &c.quality; {
 	case q.sampled:

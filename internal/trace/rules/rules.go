@@ -1,12 +1,13 @@
-// Package rules turns the account of a recording into findings: a condition, the time of the step that the finding
-// claims, and the change that helps, by kind of program (PyTorch, JAX, CUDA). Its input is an analyze.Index and a
-// ledger that grants each time once; its output are findings in the order of ruleTable. Each rule has its own file.
-// The package imports analyze and model, and no reader.
+// Package rules turns the time breakdown of a recording into findings: a condition, the time of the step that the
+// finding claims, and the change that helps, by kind of program (PyTorch, JAX, CUDA). Its input is an analyze.Index
+// and a ledger that grants every nanosecond to at most one finding; its output is findings in the order of ruleTable.
+// Each rule has its own file. The package imports analyze and model, and no reader.
 //
 // The comment of a find function states the condition of its rule after the colon, and then the time that the rule
 // claims. The exclusive time of operations is the time in which nothing else runs on the device. The time to begin an
 // operation is the idle time between its launch and its start (waitsBefore). Times are starved, queued and steady as
-// in package analyze. A product is a matrix product or a convolution.
+// in package analyze. Steady steps are the steps not dropped as warm-up. A product is a matrix product or a
+// convolution.
 package rules
 
 import (
@@ -25,12 +26,12 @@ type rule struct {
 	// host reports that the rule claims starved time, for which the launch at the end of each wait must be known.
 	host bool
 	find func(c *ruleContext) []analyze.Found
-	// notes reports that a finding of the rule is reported even without a claim.
+	// notes reports that findings of the rule are reported even without a claim.
 	notes bool
 	// whole reports that the rule judges the whole recording, even without a steady part.
 	whole bool
-	// alone reports that the rule claims work during which the device does nothing else; it is skipped if records of the
-	// device are lost or faulty.
+	// alone reports that the rule claims work during which the device does nothing else. It claims nothing if records
+	// of the device are lost or faulty.
 	alone bool
 }
 
@@ -172,15 +173,15 @@ type ruleContext struct {
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is followed;
-	// the rule elementwise-chain skips these operations.
+	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is
+	// followed; the rule elementwise-chain skips these operations.
 	fusedBytes map[int32]float64
 	withheld   map[string]model.Spans // by rule, on the device with most of it
-	// host is the account of the host thread, nil unknown. hostOutside is its unclaimed time outside events; claimedHost
-	// is the host time that findings without a device claim.
+	// host is the time breakdown of the host thread, nil unknown. hostOutside is its unclaimed time outside events;
+	// claimedHost is the host time that findings without a device claim.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
-	reading                  map[string]bool // lines of the finding of findManyReads
+	reading                  map[string]bool // lines that the finding of findManyReads names
 }
 
 type ruleDevice struct {
@@ -193,7 +194,7 @@ type ruleDevice struct {
 	doubt  model.Spans    // waits that a missing kernel may have filled
 	// withheld is time that was not claimed because the trace is unreliable.
 	withheld model.Spans
-	// faulty: too many records fail the gate, so the idle time is unknown.
+	// faulty: too many records of the device are invalid (model.Gate), so its idle time is unknown.
 	faulty bool
 	decode *decodeWork // see sumDecode
 }
@@ -252,7 +253,7 @@ func (c *ruleContext) withholdStarved(d *ruleDevice, want model.Spans) {
 	c.withholdTime(d, d.Starved.And(want).And(d.steady))
 }
 
-// withholdTime records time in any state that a rule would have claimed.
+// withholdTime records time that the rule would have claimed, whatever the state of the device then.
 func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	lost := want.Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
@@ -261,7 +262,8 @@ func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	}
 }
 
-// claimGPU claims the spans that want returns for each device. No operation outside the finding may overlap them.
+// claimGPU claims the spans that want returns for each device. The caller makes sure that no operation outside the
+// finding overlaps them.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.rule.alone && (c.quality.lost || d.faulty) {
@@ -272,7 +274,7 @@ func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	})
 }
 
-// claimOps claims operations that would not run at all, with the time to begin each; see claimGPU.
+// claimOps claims operations that the change removes, with the time to begin each; see claimGPU.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waitsBefore(c, pick, false)))
@@ -316,7 +318,8 @@ func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	return best
 }
 
-// newFinding makes a finding of the running rule. what is a sentence about the problem; the claimed time is appended.
+// newFinding makes a finding of the running rule. Its title begins with what, a sentence about the problem;
+// newFinding appends the claimed time.
 func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	f := analyze.Found{
 		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},
@@ -338,7 +341,7 @@ func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 	return f
 }
 
-// unsettled is the largest ratio of the longest to the shortest step of a settled program.
+// unsettled: the steps of a program vary widely if the longest takes more than this multiple of the shortest.
 const unsettled = 2
 
 // getStepRange returns the shortest and the longest steady step, ns; 0 without steps.

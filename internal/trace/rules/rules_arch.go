@@ -14,8 +14,8 @@ var (
 	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
 )
 
-// parseArch returns the least compute capability of a device that runs a kernel of this name (8.0 is 80), 0 unknown. A
-// kernel runs on the capability for which it is compiled and on later ones.
+// parseArch returns the least compute capability of a device that can run a kernel of this name (8.0 is 80), 0
+// unknown. A kernel runs on the capability for which it is compiled and on later ones.
 func parseArch(name string) int {
 	s := strings.ToLower(name)
 	arch := 0
@@ -43,7 +43,8 @@ func (c *ruleContext) getCapability(d *ruleDevice) int {
 	return d.arch
 }
 
-// getArchCaveat returns the known facts about devices without properties in the trace, nil if there are none.
+// getArchCaveat returns the capability that the kernels need of devices that the trace does not describe, as a
+// caveat; nil without such devices.
 func (c *ruleContext) getArchCaveat() []string {
 	least := 0
 	for _, d := range c.devices {

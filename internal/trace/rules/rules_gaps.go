@@ -28,7 +28,7 @@ type gapSites struct {
 	computing map[model.NameID]int64
 	// inner is the time by Python frame below each place.
 	inner map[string]map[model.NameID]int64
-	last  map[string]int // by place: the gap counted last
+	last  map[string]int // by place: number of the last gap that counts there
 	// phrases are the places for a sentence, with long names cut.
 	phrases map[string]string
 }
@@ -48,7 +48,7 @@ func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites 
 			long++
 		}
 	}
-	// Each gap has a part of the pieces: a loop that polls in the first one would take all.
+	// Every gap has the same limit of pieces. Otherwise a polling loop in the first gap would use all of them.
 	mostInGap := max(1, gapPieces/max(1, min(long, longestGaps)))
 	seen := 0
 	for _, gap := range gaps {
@@ -127,7 +127,7 @@ func (g *gapSites) topPlaces() (out []gpuprof.Site, first string) {
 	return out, first
 }
 
-// longSpanLimit returns a length, ns, that about n spans reach or exceed.
+// longSpanLimit returns the largest power of two, ns, that at least n spans reach; 0 if there are fewer spans.
 func longSpanLimit(gaps model.Spans, n int) int64 {
 	var count [65]int
 	for _, g := range gaps {
@@ -142,8 +142,9 @@ func longSpanLimit(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// namePlace names the activity of a thread: the place of an event, else the operators and calls before and after. The
-// phrase is for a sentence: it cuts each long name by itself, so that it keeps both ends of a pair.
+// namePlace names the activity of a thread: the place of event in, if any, else the code between the operators or calls
+// before and after. phrase is the place for a sentence, in which each name is cut by itself, so that both remain
+// visible.
 func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase string) {
 	if in >= 0 && !c.isStep(in) {
 		where = c.nameSite(in)
@@ -173,15 +174,15 @@ func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase stri
 	return "code between " + a + " and " + b, "in code between " + cutBeside(a, b) + " and " + cutBeside(b, a)
 }
 
-// longestPair is the length in characters of two names in a sentence.
+// longestPair is the largest length of two names in a sentence together, in characters.
 const longestPair = 110
 
-// cutBeside cuts one of two names in a sentence to the room that the other leaves, and at least to half of it.
+// cutBeside cuts name so that both names together have at most longestPair characters, but never below half of that.
 func cutBeside(name, other string) string {
 	return gpuprof.Cut(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
 }
 
-// nameOutermost returns the name of the outermost event around a host event or of itself, ignoring step ranges.
+// nameOutermost returns the name of the outermost event around h, or of h itself, ignoring step ranges.
 func (c *ruleContext) nameOutermost(h int32) string {
 	for p := c.x.Parent(h); p >= 0 && !c.isStep(p); p = c.x.Parent(p) {
 		h = p
@@ -198,9 +199,10 @@ func (c *ruleContext) isStep(h int32) bool {
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
-// launchLatency returns the latency of late launches, which end a starved wait: the time from the launch to the start
-// of its operation, or only to the return of the launch call if the operation starts more than LatencyLimit after
-// that. Other launch calls count if they take more than LatencyLimit.
+// launchLatency returns the latency of late launches, each of which ends a starved wait. The latency is the time from
+// the launch to the start of its operation. If the operation starts more than LatencyLimit after the launch call
+// returns, it is only the time to that return. Launch calls that end no starved wait count if they take more than
+// LatencyLimit.
 func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	var out model.Spans
 	ops, starved := d.Ops, d.Starved

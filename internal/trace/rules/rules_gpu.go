@@ -45,8 +45,9 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 	return in.Minus(d.Union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
-// waitsBefore returns the idle time between launch and start of the operations that pick accepts, which vanishes with
-// them. Waits directly after a starved device count only if late is set, because another operation would wait as well.
+// waitsBefore returns the idle time between launch and start of the operations that pick accepts. A change that
+// removes them removes this time. A wait that follows starved time directly counts only if late is set: without the
+// operation, the next one would wait as long.
 func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
@@ -62,7 +63,7 @@ func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late b
 	return model.UnionOf(out).And(d.steady)
 }
 
-// hasMark reports whether any name carries a mark. Most rules end here, because most traces have no name with their
+// hasMark reports whether any name carries a mark. Most rules return early if not, because most traces lack their
 // mark.
 func (c *ruleContext) hasMark(m nameMark) bool {
 	for i := range c.names {
@@ -91,7 +92,7 @@ func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.S
 	return out
 }
 
-// takeShares returns, for every device, the given share of each operation's exclusive time.
+// takeShares returns a fraction of each operation's exclusive time, by device; share returns the fraction.
 func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
 	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}

@@ -26,7 +26,7 @@ func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 		return 0
 	}
 	rest := max(c.estimateRestOfStep(f), 1)
-	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than keeps up, because fetches differ
+	n := min((f.step+rest-1)/rest+1, mostWorkers) // one more than needed, because fetch times vary
 	if cpus := int64(c.countCPUs()); cpus > 0 {
 		n = min(n, cpus)
 		n = min(n, c.limitWorkers())

@@ -104,7 +104,7 @@ func parseMatmul(name string) matmul {
 func (c *ruleContext) nameKernelPrecision(kernel model.NameID) string {
 	m := c.names[kernel].matmul
 	if m.kind != notMatmul && m.prec == precHalfSIMT {
-		return precisionNames[precHalf] // a bound by the faster cores
+		return precisionNames[precHalf] // the peak of tensor cores is the bound
 	}
 	return precisionNames[m.prec]
 }

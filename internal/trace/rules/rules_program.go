@@ -7,7 +7,7 @@ import (
 // isTraining reports whether the program trains. Advice about backward pass and optimizer is for training only.
 func (c *ruleContext) isTraining() bool { return c.x.Recording.Kind == analyze.Training }
 
-// splitStreams returns the operations of a device in the steps that count, by stream, each in order.
+// splitStreams returns the operations of a device in the steady steps, by stream, each in order.
 func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 	at := map[int64]int{}
 	var counts []int

@@ -16,7 +16,8 @@ type stall struct {
 	// owner is the calling operator if it has its own rule: a scalar read (item), or a data-dependent shape.
 	owner int32
 	by    stallOwner
-	// ends marks a synchronization that ends a copy to pageable memory in the same operator, as PyTorch makes them.
+	// ends marks a synchronization that ends a copy from or to pageable memory in the same event, as PyTorch makes
+	// them.
 	ends bool
 	// blocks marks a copy whose call returns only when the copy is done, whatever the kind of memory.
 	blocks bool
@@ -32,10 +33,10 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the stalls of the steady part by host event, and separately those of dropped steps, whose effect
-// may reach into the steady part. It skips the synchronization that closes the recording and, without steps, all after
-// the last launch, because nothing waits for them. The most specific operator owns a stall: a scalar read in unique()
-// belongs to the data-dependent shape, not to an item() of the program.
+// findStalls lists the stalls of the steady part, and separately the stalls of dropped steps, whose effect may reach
+// into the steady part. Both are sorted by host event. It skips the synchronization that closes the recording and,
+// without steps, all after the last launch, because nothing waits for them. The most specific operator owns a stall:
+// a scalar read in unique() belongs to the data-dependent shape, not to an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
@@ -80,7 +81,8 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	return steady, others
 }
 
-// listWaitingCalls returns the calls that wait for a device, except calls of recorded copies.
+// listWaitingCalls returns the calls that wait for a device, except calls with recorded copies: these copies are
+// stalls.
 func (c *ruleContext) listWaitingCalls() []int32 {
 	closing := int64(math.MaxInt64)
 	if !c.hasSteps() {
@@ -108,7 +110,8 @@ func (c *ruleContext) findLastLaunch() int64 {
 	return last
 }
 
-// endsCopy reports whether s waits for the copy from or to pageable memory of the stall before it, in the same event.
+// endsCopy reports whether s waits for the copy of the stall before it: a copy from or to pageable memory in the same
+// event.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
 	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
@@ -149,8 +152,8 @@ func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice)
 	}
 }
 
-// blockedSpan returns the time in which a stall keeps its process from launching: after the last launch by another
-// thread during the call. Without such launches, a scalar read counts with its whole operator.
+// blockedSpan returns the time in which a stall keeps its process from launching. It begins at the last launch by
+// another thread during the call. Without one it is the whole call, or the whole operator of a scalar read.
 func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	h := &c.t.Host[s.host]
 	v := c.launches[c.t.ProcessOf(h.Lane)]
@@ -165,7 +168,8 @@ func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	return model.Span{Start: h.Start, End: h.End}
 }
 
-// profilerShare bounds the profiler's part of host time: host-bound programs took 1.1 to 1.25 times as long with it.
+// profilerShare: the profiler takes at most 1/profilerShare of host time. Host-bound programs took 1.1 to 1.25 times
+// as long with it.
 const profilerShare = 5 // at most 1/profilerShare
 
 // waitCaveat is added to every claim about a wait.
@@ -222,7 +226,8 @@ func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Span
 	return model.UnionOf(out)
 }
 
-// listDrains returns the sorted ends of the remaining stalls after which the device is idle.
+// listDrains returns the sorted ends of stalls and blockers that the change leaves and after which the device is
+// idle.
 func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	var out []int64
 	add := func(h int32) {
@@ -246,7 +251,7 @@ func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 
 	return out
 }
 
-// blocker is a call with its own rule that waits for a device as a side effect.
+// blocker is a call that waits for a device as a side effect; rule is the rule about such calls.
 type blocker struct {
 	rule string
 	lane uint32

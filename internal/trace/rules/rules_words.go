@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// formatPerStep formats time spans in the steps that count as a time per step. It takes spans, not a sum of durations,
-// so that parallel work counts once and no time exceeds the step.
+// formatPerStep formats time spans in the steady steps as a time per step. It takes spans, not a sum of durations, so
+// that parallel work counts once and no time exceeds the step.
 func (c *ruleContext) formatPerStep(when model.Spans) string {
 	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + analyze.PerStepWord(c.hasSteps())
 }
@@ -43,7 +43,7 @@ type sites struct {
 	by map[string]*gpuprof.Site
 }
 
-// newSites makes an empty sum by place; the parameter of is the word for one event, such as "kernel".
+// newSites makes an empty sum by place. Its argument is the unit of the count, such as "kernel".
 func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
 // mostSites limits the places that a finding names.

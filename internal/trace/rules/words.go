@@ -5,7 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// changeFor returns the advice of a rule in the terms of the program's framework; own is the advice for PyTorch.
+// changeFor returns the advice of a rule in the terms of the program's framework. own is the advice for PyTorch.
 func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own

@@ -29,8 +29,8 @@ var cudaWords = adviceTable{
 	gpuprof.RuleDeterministicFill: "fill only what is read before it is written",
 }
 
-// onePassWords is the advice by rule for C++ programs that make one pass: a graph only helps work that is launched
-// again.
+// onePassWords is the advice by rule for C++ programs that make one pass. It names no graphs, which help only if work
+// is launched again.
 var onePassWords = adviceTable{
 	gpuprof.RuleHostBound:   "less work on the host between launches, or on another thread beside the device",
 	gpuprof.RuleLaunchBound: "fewer, larger kernels: fuse those that run one after the other; launch all of them before the host waits",

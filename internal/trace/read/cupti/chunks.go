@@ -25,7 +25,7 @@ const (
 	tOverhead
 	tEnd
 	tGraph
-	tCut // which part of a recording the file is; comes first
+	tCut // describes the part of a recording that the file holds; the first chunk
 	types
 )
 
@@ -36,7 +36,7 @@ const (
 	readBuffer = 256 << 10
 )
 
-// chunk is one chunk of a file; its payload is valid until the next is read.
+// chunk is one chunk of a file. Its payload is valid until the next chunk is read.
 type chunk struct {
 	kind    uint16
 	record  int // bytes of a record, 0 for texts
@@ -45,7 +45,7 @@ type chunk struct {
 	payload []byte
 }
 
-// chunks reads chunks in sequence.
+// chunks reads the chunks of a file one after the other.
 type chunks struct {
 	in   *bufio.Reader
 	at   int64 // position of the next chunk
@@ -71,13 +71,12 @@ func newChunks(in io.Reader) (*chunks, error) {
 	return c, nil
 }
 
-// chunkOf parses the head of a chunk.
-func chunkOf(head []byte) chunk {
+// parseChunkHead parses the head of a chunk.
+func parseChunkHead(head []byte) chunk {
 	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clampInt64(le.Uint64(head[16:]))}
 }
 
-// next reads the next chunk. It returns io.EOF at the end of a complete file; other errors name position and kind of
-// the damage.
+// next reads the next chunk. It returns io.EOF at the end of a complete file. Other errors describe the damage.
 func (c *chunks) next() (chunk, error) {
 	var head [chunkHead]byte
 	n, err := io.ReadFull(c.in, head[:])
@@ -89,7 +88,7 @@ func (c *chunks) next() (chunk, error) {
 	case err != nil:
 		return chunk{}, fmt.Errorf("the file ends %d bytes into a chunk", n)
 	}
-	k := chunkOf(head[:])
+	k := parseChunkHead(head[:])
 	size := int(le.Uint32(head[12:]))
 	if le.Uint32(head[:]) != chunkMark || size > mostBytes {
 		return chunk{}, errors.New("what follows is no chunk")
@@ -108,7 +107,7 @@ func (c *chunks) next() (chunk, error) {
 	return k, nil
 }
 
-// splitRecords returns the whole records of a chunk, if they have at least least bytes.
+// splitRecords returns the complete records of a chunk, or none if a record has fewer than least bytes.
 func (k *chunk) splitRecords(least int) (out [][]byte) {
 	if k.record < least || k.record == 0 {
 		return nil

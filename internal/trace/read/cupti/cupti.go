@@ -1,9 +1,10 @@
-// Package cupti reads recordings of gpuprof's CUDA recorder (internal/record/inject): one file per process, of
-// self-contained chunks, so that the recording of a killed process is readable up to its last whole chunk.
+// Package cupti reads recordings of gpuprof's CUDA recorder (internal/record/inject). There is one file per process.
+// It consists of self-contained chunks, so that the recording of a killed process is readable up to its last complete
+// chunk.
 //
 // A file begins with a magic, a version and a byte-order mark. A chunk has a head of 24 bytes (mark, type, record
-// size, number of records, bytes, time of writing) and a payload. The first chunk names the fields of each record type
-// with their sizes: readers find fields by name and accept longer records.
+// size, number of records, bytes, time of writing) and a payload. The first chunk names the fields of each record
+// type with their sizes: readers find fields by name and accept longer records.
 package cupti
 
 import (
@@ -48,7 +49,7 @@ func Read(ctx context.Context, in io.Reader, path string, room int64) (*model.Tr
 		}
 		k, err := c.next()
 		if err == nil {
-			r.takeChunk(k)
+			r.readChunk(k)
 			continue
 		}
 		if !errors.Is(err, io.EOF) {

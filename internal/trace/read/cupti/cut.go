@@ -17,18 +17,18 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *model.C
 	if err != nil {
 		return err
 	}
-	c := &cutter{part: part, out: out, r: newReader(path, model.NewRoom(math.MaxInt64)), keep: map[int]bool{}}
+	c := &cutter{part: part, out: out, r: newReader(path, model.NewRoom(math.MaxInt64)), keptCalls: map[int]bool{}}
 	whole, err := c.eachChunk(ctx, first, path, c.scanChunk)
 	if err != nil {
 		return err
 	}
 	for _, p := range c.r.pairRanges() {
 		if s := c.r.spanOf(p); part.KeepsHost(s.Start, s.End) {
-			c.keep[p.begin], c.keep[p.end] = true, true
+			c.keptCalls[p.begin], c.keptCalls[p.end] = true, true
 		}
 	}
-	c.write([]byte(magic))
-	c.write(le.AppendUint32(le.AppendUint32(nil, version), byteOrder))
+	c.writeBytes([]byte(magic))
+	c.writeBytes(le.AppendUint32(le.AppendUint32(nil, version), byteOrder))
 	c.writeChunk(chunk{kind: tCut, count: 1}, text)
 	n, err := c.eachChunk(ctx, again, path, c.cutChunk)
 	if err != nil {
@@ -45,18 +45,19 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *model.C
 
 // cutter writes chunks with their kept records.
 type cutter struct {
-	part  *model.Cut
-	out   io.Writer
-	wrote int64 // bytes written
-	err   error
-	r     *reader      // of the first pass
-	keep  map[int]bool // kept NVTX calls, by position among them
-	event int
-	f     recordFields
+	part      *model.Cut
+	out       io.Writer
+	wrote     int64 // bytes written
+	err       error
+	r         *reader      // of the first pass
+	keptCalls map[int]bool // kept NVTX calls, by position among them
+	event     int
+	f         recordFields
 }
 
-// eachChunk calls take for the whole chunks of a recording and returns their number. It ignores a torn end.
-func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, take func(chunk)) (n int, err error) {
+// eachChunk calls f with each complete chunk of a recording and returns their number. It ignores an incomplete last
+// chunk.
+func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, f func(chunk)) (n int, err error) {
 	chunks, err := newChunks(in)
 	if err != nil {
 		return 0, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(recordAgain)
@@ -69,15 +70,16 @@ func (c *cutter) eachChunk(ctx context.Context, in io.Reader, path string, take 
 		if err != nil {
 			return n, nil
 		}
-		take(k)
+		f(k)
 	}
 }
 
-// scanChunk reads what ranges depend on: NVTX calls, clocks, and the end of the recording.
+// scanChunk reads the chunks that decide which ranges are kept: NVTX calls, clocks, and the end times of other
+// records.
 func (c *cutter) scanChunk(k chunk) {
 	switch k.kind {
 	case tSchema, tClock, tNVTX:
-		c.r.takeChunk(k)
+		c.r.readChunk(k)
 		return
 	}
 	if k.kind == tOverhead {
@@ -94,7 +96,7 @@ func (c *cutter) cutChunk(k chunk) {
 	var keeps func(record []byte) bool
 	switch start, end, ok := c.f.timeFields(k.kind); {
 	case k.kind == tSchema:
-		c.f.set(parseSchema(string(k.payload)))
+		c.f.setLayouts(parseSchema(string(k.payload)))
 	case k.kind == tCut:
 		return // in a cut of a cut, the new description replaces the old one
 	case isDeviceRecord(k.kind):
@@ -111,7 +113,7 @@ func (c *cutter) cutChunk(k chunk) {
 	c.filterRecords(k, keeps)
 }
 
-// filterRecords writes the records of a chunk that keeps accepts (all if keeps is nil) and returns how many it left
+// filterRecords writes the records of a chunk that keeps accepts, or all if keeps is nil. It returns how many it left
 // out.
 func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left int) {
 	if keeps == nil {
@@ -133,13 +135,13 @@ func (c *cutter) filterRecords(k chunk, keeps func(record []byte) bool) (left in
 	return len(records) - k.count
 }
 
-// keepsRange reports whether an NVTX call is kept. Neither pass counts calls without a time.
+// keepsRange reports whether an NVTX call is kept. Calls without a time have no position, as in the first pass.
 func (c *cutter) keepsRange(record []byte) bool {
 	if t := c.f.nvtx.time.valueIn(record); t == 0 || clampInt64(t) != int64(t) {
 		return false
 	}
 	c.event++
-	return c.keep[c.event-1]
+	return c.keptCalls[c.event-1]
 }
 
 func (c *cutter) writeChunk(k chunk, payload []byte) {
@@ -151,12 +153,12 @@ func (c *cutter) writeChunk(k chunk, payload []byte) {
 	le.PutUint32(head[8:], uint32(k.count))
 	le.PutUint32(head[12:], uint32(padded))
 	le.PutUint64(head[16:], uint64(k.at))
-	c.write(head)
-	c.write(payload)
-	c.write(make([]byte, padded-len(payload)))
+	c.writeBytes(head)
+	c.writeBytes(payload)
+	c.writeBytes(make([]byte, padded-len(payload)))
 }
 
-func (c *cutter) write(b []byte) {
+func (c *cutter) writeBytes(b []byte) {
 	if c.err == nil {
 		var n int
 		n, c.err = c.out.Write(b)

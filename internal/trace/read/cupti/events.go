@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameForm is the conversion of a name, depending on the kind of its event.
+// nameForm is the way in which a recorded string becomes a name.
 type nameForm uint8
 
 const (
@@ -24,13 +24,13 @@ type formKey struct {
 	form nameForm
 }
 
-// Most bytes of a name; the power of two that limits a demangled name.
+// maxName limits a name, bytes; maxNamePow2 is the same limit of a demangled name, as a power of two.
 const (
 	maxName     = 8192
 	maxNamePow2 = 13
 )
 
-func (r *reader) takeNames(k chunk) {
+func (r *reader) readNames(k chunk) {
 	p := k.payload
 	for n := 0; n < k.count && len(p) >= 8; n++ {
 		id, size := le.Uint32(p), int64(le.Uint32(p[4:]))
@@ -100,7 +100,8 @@ func isDriverCall(name string) bool {
 
 func clampInt64(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
-// newOperation sets the fields that all device operations share; ok is false if the operation is not kept.
+// newOperation makes a device operation from the fields that all of them share. ok is false if the operation is not
+// kept.
 func (r *reader) newOperation(kind model.Kind, start, end, corr, stream, device uint64) (model.GPU, bool) {
 	r.t.Events++
 	if !r.isKept(clampInt64(start)) {
@@ -110,21 +111,21 @@ func (r *reader) newOperation(kind model.Kind, start, end, corr, stream, device 
 	return model.GPU{Start: clampInt64(start), End: clampInt64(end), Kind: kind, Corr: clampInt64(corr), Stream: clampInt64(stream), Launch: -1, Process: r.process, Device: r.deviceIndex(device)}, true
 }
 
-func (r *reader) takeKernel(record []byte) {
+func (r *reader) readKernel(record []byte) {
 	f := &r.f.kernel
 	g, ok := r.newOperation(model.Kernel, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
 		return
 	}
 	g.Name = r.nameID(uint32(f.name.valueIn(record)), kernelForm)
-	g.Blocks = multiply(f.gx.valueIn(record), f.gy.valueIn(record), f.gz.valueIn(record))
-	g.Threads = int32(min(multiply(f.bx.valueIn(record), f.by.valueIn(record), f.bz.valueIn(record)), math.MaxInt32))
+	g.Blocks = saturatingProduct(f.gx.valueIn(record), f.gy.valueIn(record), f.gz.valueIn(record))
+	g.Threads = int32(min(saturatingProduct(f.bx.valueIn(record), f.by.valueIn(record), f.bz.valueIn(record)), math.MaxInt32))
 	g.Graph = f.graph.valueIn(record) != 0 || f.node.valueIn(record) != 0
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// multiply returns the product of three 32-bit numbers, saturating at the largest int64.
-func multiply(x, y, z uint64) int64 {
+// saturatingProduct returns the product of three 32-bit numbers, at most the largest int64.
+func saturatingProduct(x, y, z uint64) int64 {
 	if p := x * y; z == 0 || p <= math.MaxInt64/z {
 		return int64(p * z)
 	}
@@ -160,7 +161,7 @@ func hostMemory(kind uint64) model.HostMemory {
 	return model.UnknownMemory
 }
 
-func (r *reader) takeCopy(record []byte) {
+func (r *reader) readCopy(record []byte) {
 	f := &r.f.copy
 	g, ok := r.newOperation(model.Memcpy, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
@@ -183,7 +184,7 @@ func (r *reader) takeCopy(record []byte) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-func (r *reader) takeFill(record []byte) {
+func (r *reader) readFill(record []byte) {
 	f := &r.f.fill
 	g, ok := r.newOperation(model.Memset, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
@@ -198,8 +199,8 @@ func (r *reader) takeFill(record []byte) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-// takeGraph stores a graph that was recorded as a whole.
-func (r *reader) takeGraph(record []byte) {
+// readGraph stores the launch of a graph that was recorded as one operation.
+func (r *reader) readGraph(record []byte) {
 	f := &r.f.graph
 	g, ok := r.newOperation(model.Kernel, f.start.valueIn(record), f.end.valueIn(record), f.corr.valueIn(record), f.stream.valueIn(record), f.device.valueIn(record))
 	if !ok {
@@ -210,16 +211,16 @@ func (r *reader) takeGraph(record []byte) {
 	r.t.GPU = append(r.t.GPU, g)
 }
 
-func (r *reader) takeCall(record []byte) {
+func (r *reader) readCall(record []byte) {
 	f := &r.f.call
 	r.t.Events++
 	start := clampInt64(f.start.valueIn(record))
 	name := r.nameID(uint32(f.name.valueIn(record)), callForm)
 	corr := uint32(f.corr.valueIn(record))
 	if isDriverCall(r.t.Name(name)) {
-		r.drivers = true
+		r.hasDriverCalls = true
 	} else if corr != 0 {
-		r.runtime = append(r.runtime, corr)
+		r.runtimeCorrs = append(r.runtimeCorrs, corr)
 	}
 	if !r.isKept(start) {
 		return
@@ -234,10 +235,10 @@ func (r *reader) takeCall(record []byte) {
 
 func (r *reader) addHost(h model.Host) { r.t.Host = append(r.t.Host, h) }
 
-// CUPTI's kinds of overhead, without 1, the driver's compilation.
+// overheadNames are CUPTI's kinds of overhead, without kind 1, the driver's compilation.
 var overheadNames = map[uint64]string{2 << 16: "CUPTI buffer flush", 3 << 16: "CUPTI instrumentation", 4 << 16: "CUPTI resource", 5 << 16: "CUPTI lazy function loading", 6 << 16: "CUPTI command buffer full", 7 << 16: "CUPTI activity buffer request"}
 
-func (r *reader) takeOverhead(record []byte) {
+func (r *reader) readOverhead(record []byte) {
 	f := &r.f.overhead
 	r.t.Events++
 	start := f.start.valueIn(record)
@@ -251,7 +252,7 @@ func (r *reader) takeOverhead(record []byte) {
 	r.loose = append(r.loose, model.Host{Start: int64(start), End: max(clampInt64(f.end.valueIn(record)), int64(start)), Kind: model.Overhead, Lane: r.laneOf(uint32(f.thread.valueIn(record))), Name: r.internText(name)})
 }
 
-// laneOf returns the lane of a thread; a new one if needed.
+// laneOf returns the lane of a thread, and makes a new one if needed.
 func (r *reader) laneOf(thread uint32) uint32 {
 	i, ok := r.lanes[thread]
 	if !ok {
@@ -263,7 +264,7 @@ func (r *reader) laneOf(thread uint32) uint32 {
 	return i
 }
 
-func (r *reader) takeThread(record []byte) {
+func (r *reader) readThread(record []byte) {
 	f := &r.f.thread
 	lane := r.laneOf(uint32(f.thread.valueIn(record)))
 	if name := r.names[uint32(f.name.valueIn(record))]; name != "" {
@@ -274,7 +275,7 @@ func (r *reader) takeThread(record []byte) {
 // maxDevices is the number of values of GPU.Device.
 const maxDevices = 1 << 16
 
-// deviceIndex returns the index of a device from its number in the process.
+// deviceIndex returns the index of a device in Trace.Devices, from its number in the process.
 func (r *reader) deviceIndex(number uint64) uint16 {
 	if i, ok := r.devices[number]; ok {
 		return i
@@ -284,7 +285,7 @@ func (r *reader) deviceIndex(number uint64) uint16 {
 	}
 	i := uint16(len(r.t.Devices))
 	r.devices[number] = i
-	// Ranks with one visible device call it 0; the machine's number distinguishes them.
+	// Every rank with one visible device calls it 0. Its number on the machine distinguishes the devices of ranks.
 	id := int(min(number, math.MaxInt32))
 	if number < uint64(len(r.visible)) {
 		id = r.visible[number]
@@ -293,7 +294,7 @@ func (r *reader) deviceIndex(number uint64) uint16 {
 	return i
 }
 
-func (r *reader) takeDevice(record []byte) {
+func (r *reader) readDevice(record []byte) {
 	f := &r.f.device
 	d := &r.t.Devices[r.deviceIndex(f.id.valueIn(record))]
 	if name := r.names[uint32(f.name.valueIn(record))]; name != "" {

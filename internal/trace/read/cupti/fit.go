@@ -7,7 +7,7 @@ import (
 )
 
 // looseTimes is the number of copies of an NVTX range in memory while ranges are placed on lanes. eventBytes is the
-// memory of an NVTX call, corrBytes that of a correlation id. The budget is checked every fitEvery records.
+// memory of an NVTX call, corrBytes the memory of a correlation id. The budget is checked every fitEvery records.
 const (
 	looseTimes = 3
 	eventBytes = 40
@@ -17,7 +17,7 @@ const (
 
 func (r *reader) usedBytes() int64 {
 	return int64(len(r.t.Host))*model.HostBytes + int64(len(r.loose))*looseTimes*model.HostBytes + int64(len(r.t.GPU))*model.GPUBytes +
-		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtime))*corrBytes + r.bytes
+		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtimeCorrs))*corrBytes + r.bytes
 }
 
 // isKept reports whether an event that begins at a time is kept.
@@ -32,8 +32,8 @@ func (r *reader) isKept(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If other data
-// exhausts the budget, no more events are kept.
+// fitBudget makes room to read on if the memory budget is exceeded: it drops the latest events. If data other than
+// events exhausts the budget, no more events are kept.
 func (r *reader) fitBudget() {
 	if r.full || !r.room.Over(r.usedBytes()) {
 		return

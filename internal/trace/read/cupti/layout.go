@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// field is the position of a number in a record; missing fields read as 0.
+// field is the position of a number in a record. A field that the recording lacks reads as 0.
 type field struct{ at, size int }
 
 func (f field) valueIn(record []byte) uint64 {
@@ -80,7 +80,7 @@ type recordFields struct {
 	graph    struct{ start, end, corr, stream, graph, device field }
 }
 
-// timeFields returns a record type's start and end fields; ok is false without both, as for NVTX calls.
+// timeFields returns the start and end fields of a record type. ok is false if it has not both, as for NVTX calls.
 func (n *recordFields) timeFields(kind uint16) (start, end field, ok bool) {
 	switch kind {
 	case tKernel:
@@ -104,7 +104,7 @@ func isDeviceRecord(kind uint16) bool {
 	return kind == tKernel || kind == tCopy || kind == tFill || kind == tGraph
 }
 
-func (n *recordFields) set(l layouts) {
+func (n *recordFields) setLayouts(l layouts) {
 	k, c, f := l["kernel"], l["copy"], l["fill"]
 	n.kernel.start, n.kernel.end, n.kernel.corr, n.kernel.name, n.kernel.stream = k["start"], k["end"], k["corr"], k["name"], k["stream"]
 	n.kernel.gx, n.kernel.gy, n.kernel.gz, n.kernel.bx, n.kernel.by, n.kernel.bz = k["gx"], k["gy"], k["gz"], k["bx"], k["by"], k["bz"]

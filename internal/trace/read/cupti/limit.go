@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Limit removes the records from a closed recording that begin more than stretch ns after the start of its first
-// kernel or graph (without both, its first device operation), and returns their number. It moves kept records forward
-// within the file; if interrupted, the part already moved is still a valid recording.
+// Limit removes the records from a closed recording that begin more than stretch ns after its first kernel or graph
+// (without both, its first device operation). It returns their number. It moves kept records forward within the file;
+// if it is interrupted, the part already moved is still a valid recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
 	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {
@@ -40,7 +40,7 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 
 func readWhole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// limiter removes the records after a given time. Its cutter writes from the first changed chunk on.
+// limiter removes the records that begin after a time. Its cutter writes from the first changed chunk on.
 type limiter struct {
 	cutter
 	into        io.WriterAt
@@ -51,7 +51,7 @@ type limiter struct {
 	left        int
 }
 
-// startTime returns a function for the start of a record, ns of CUPTI's clock; nil for chunks without times.
+// startTime returns a function for the start of a chunk's records, ns of CUPTI's clock; nil if they have no times.
 func (l *limiter) startTime(k chunk) func(record []byte) int64 {
 	if k.kind == tNVTX {
 		return func(record []byte) int64 { return l.r.convertTime(clampInt64(l.r.f.nvtx.time.valueIn(record))) }
@@ -66,7 +66,7 @@ func (l *limiter) startTime(k chunk) func(record []byte) int64 {
 // scanChunk reads clocks and the first and last times of the recording.
 func (l *limiter) scanChunk(k chunk) {
 	if k.kind == tSchema || k.kind == tClock {
-		l.r.takeChunk(k)
+		l.r.readChunk(k)
 		return
 	}
 	began := l.startTime(k)
@@ -95,7 +95,7 @@ func (l *limiter) cutChunk(k chunk) {
 		keeps = func(record []byte) bool { return !late(record) }
 	}
 	switch {
-	case keeps == nil && l.out == nil: // not moved
+	case keeps == nil && l.out == nil: // nothing before it was removed
 		l.at += int64(chunkHead + len(k.payload))
 		return
 	case l.out == nil:

@@ -24,7 +24,7 @@ type nvtxEvent struct {
 	op           uint16
 }
 
-func (r *reader) takeNVTX(record []byte) {
+func (r *reader) readNVTX(record []byte) {
 	f := &r.f.nvtx
 	r.t.Events++
 	time := f.time.valueIn(record)
@@ -37,17 +37,17 @@ func (r *reader) takeNVTX(record []byte) {
 	}
 }
 
-// clockPair is a simultaneous reading of two clocks, ns: the machine's, and CUPTI's as an offset from it.
+// clockPair holds the times of two clocks at one moment: the machine's, ns, and the offset of CUPTI's from it, ns.
 type clockPair struct{ realtime, offset int64 }
 
-// Clocks that differ by at most sameClock count as equal. A pair whose reading took longer than widestGap is ignored.
-// ns.
+// Both in ns. Clocks that differ by at most sameClock count as equal. A pair is ignored if reading it took longer
+// than widestGap.
 const (
 	sameClock = 1000
 	widestGap = 100_000
 )
 
-func (r *reader) takeClock(record []byte) {
+func (r *reader) readClock(record []byte) {
 	f := &r.f.clock
 	cupti, real := f.cupti.valueIn(record), f.realtime.valueIn(record)
 	if f.gap.valueIn(record) > widestGap || cupti == 0 || cupti > math.MaxInt64 || real > math.MaxInt64 {
@@ -58,7 +58,7 @@ func (r *reader) takeClock(record []byte) {
 	}
 }
 
-// convertTime converts a time of the machine's clock to CUPTI's clock, with the nearest pair.
+// convertTime converts a time of the machine's clock to CUPTI's clock, by the pair of clocks nearest to it.
 func (r *reader) convertTime(at int64) int64 {
 	i, _ := slices.BinarySearchFunc(r.clocks, at, func(c clockPair, at int64) int { return int(max(-1, min(1, c.realtime-at))) })
 	switch {
@@ -76,11 +76,11 @@ func (r *reader) convertTime(at int64) int64 {
 // stackKey identifies a stack of nested ranges by thread and domain.
 type stackKey struct{ thread, domain uint32 }
 
-// placedRange is an NVTX range: indexes in events of the calls that began and ended it. Both are equal for a mark; end
-// is -1 if the range was open at the end of the recording.
+// placedRange is an NVTX range or mark: indexes in reader.events of the calls that began and ended it. Both are equal
+// for a mark. end is -1 if the range was open at the end of the recording.
 type placedRange struct{ begin, end int }
 
-// pairRanges returns the ranges and marks of NVTX calls, without ranges that began before the recording.
+// pairRanges returns the ranges and marks of the NVTX calls, except ranges that began before the recording.
 func (r *reader) pairRanges() (out []placedRange) {
 	stacks := map[stackKey][]int{}
 	open := map[int64]int{}
@@ -137,7 +137,7 @@ func (r *reader) placeRanges() {
 		h := model.Host{Start: span.Start, End: span.End, Lane: r.laneOf(e.thread)}
 		h.Name, h.Seq, h.Kind = r.rangeName(e)
 		if p.end < 0 && h.Kind == model.Step {
-			h.Kind = model.Annotation // a step cut off by the end measures no step
+			h.Kind = model.Annotation // a step that the recording cuts off measures no step
 		}
 		if e.op == opMark {
 			h.Kind, h.End = model.Instant, h.Start

@@ -18,34 +18,34 @@ type reader struct {
 	t     *model.Trace
 	f     recordFields
 	room  *model.Room
-	torn  error // how the file breaks off, nil if complete
-	ended bool  // the recorder wrote its end
+	torn  error // why the file has no complete end, nil if it has
+	ended bool  // the recorder closed the file
 
 	names   map[uint32]string // names of the file by number
 	ids     map[string]model.NameID
 	byForm  map[formKey]model.NameID
 	bytes   int64 // memory of names and similar data
 	process int32
-	visible []int // devices visible to the process, in its order; nil without a list
+	visible []int // devices by number within the process, from CUDA_VISIBLE_DEVICES; nil without a list of numbers
 
-	lanes    map[uint32]uint32
-	devices  map[uint64]uint16
-	events   []nvtxEvent
-	loose    []model.Host
-	runtime  []uint32 // correlation ids of runtime calls
-	drivers  bool     // there are driver calls
-	clocks   []clockPair
-	lost     lostCounts
-	failed   map[callKey]int64 // errors of calls, until dropInner
-	graphs   int               // graphs recorded as a whole
-	rows     int
-	dropped  int
-	full     bool
-	lastTime int64
+	lanes          map[uint32]uint32
+	devices        map[uint64]uint16
+	events         []nvtxEvent
+	loose          []model.Host
+	runtimeCorrs   []uint32 // correlation ids of runtime calls
+	hasDriverCalls bool     // there are driver calls
+	clocks         []clockPair
+	lost           lostCounts
+	failed         map[callKey]int64 // error codes of calls, for nameFailed
+	graphs         int               // graph launches that were recorded as one operation
+	rows           int
+	dropped        int
+	full           bool
+	lastTime       int64
 }
 
 // perBuffer is the largest number of records in a recorder's buffer (1 MiB). mostLost limits the counts of lost
-// records, which may be absurd in a damaged file.
+// records, because a damaged file may have absurd ones.
 const (
 	perBuffer = 1 << 20 / 88
 	mostLost  = 1 << 40
@@ -65,7 +65,7 @@ func newReader(path string, room *model.Room) *reader {
 		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}, failed: map[callKey]int64{}}
 }
 
-func (r *reader) takeChunk(k chunk) {
+func (r *reader) readChunk(k chunk) {
 	each := func(do func(record []byte)) {
 		for _, record := range k.splitRecords(1) {
 			do(record)
@@ -73,33 +73,33 @@ func (r *reader) takeChunk(k chunk) {
 	}
 	switch k.kind {
 	case tSchema:
-		r.f.set(parseSchema(string(k.payload)))
+		r.f.setLayouts(parseSchema(string(k.payload)))
 	case tProcess:
-		r.takeProcess(string(k.payload))
+		r.readProcess(string(k.payload))
 	case tNames:
-		r.takeNames(k)
+		r.readNames(k)
 	case tClock:
-		each(r.takeClock)
+		each(r.readClock)
 	case tKernel:
-		each(r.takeKernel)
+		each(r.readKernel)
 	case tCopy:
-		each(r.takeCopy)
+		each(r.readCopy)
 	case tFill:
-		each(r.takeFill)
+		each(r.readFill)
 	case tGraph:
-		each(r.takeGraph)
+		each(r.readGraph)
 	case tCall:
-		each(r.takeCall)
+		each(r.readCall)
 	case tNVTX:
-		each(r.takeNVTX)
+		each(r.readNVTX)
 	case tDevice:
-		each(r.takeDevice)
+		each(r.readDevice)
 	case tThread:
-		each(r.takeThread)
+		each(r.readThread)
 	case tLost:
-		each(r.takeLost)
+		each(r.readLost)
 	case tOverhead:
-		each(r.takeOverhead)
+		each(r.readOverhead)
 	case tCut:
 		if r.t.Cut == nil {
 			r.t.Cut = model.ReadCut(bytes.TrimRight(k.payload, "\x00"), 0)
@@ -109,7 +109,7 @@ func (r *reader) takeChunk(k chunk) {
 	}
 }
 
-func (r *reader) takeProcess(text string) {
+func (r *reader) readProcess(text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\x00")) {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), "=")
 		n, err := strconv.Atoi(value)
@@ -122,7 +122,7 @@ func (r *reader) takeProcess(text string) {
 		case key == "world" && number:
 			r.t.World = n
 		case key == "visible":
-			r.visible = visibleDevices(value)
+			r.visible = parseVisibleDevices(value)
 		case key == "library":
 			if f := frameworkOf(value); f > r.t.Framework {
 				r.t.Framework = f
@@ -131,8 +131,8 @@ func (r *reader) takeProcess(text string) {
 	}
 }
 
-// visibleDevices parses CUDA_VISIBLE_DEVICES if it lists numbers.
-func visibleDevices(list string) (out []int) {
+// parseVisibleDevices parses CUDA_VISIBLE_DEVICES; nil if it does not list numbers.
+func parseVisibleDevices(list string) (out []int) {
 	for _, s := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 0 || n >= 1<<16 {
@@ -143,12 +143,12 @@ func visibleDevices(list string) (out []int) {
 	return out
 }
 
-func (r *reader) takeLost(record []byte) {
+func (r *reader) readLost(record []byte) {
 	f := &r.f.lost
 	r.lost = lostCounts{f.cupti.valueIn(record), f.buffers.valueIn(record), f.write.valueIn(record), f.names.valueIn(record), f.nvtx.valueIn(record)}
 }
 
-// finishTrace builds the trace after the last chunk; at is the length of the undamaged part, bytes.
+// finishTrace builds the trace after the last chunk. at is the length of the undamaged part, bytes, for messages.
 func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 	t := r.t
 	if len(t.Host)+len(t.GPU)+len(r.events) == 0 {
@@ -158,7 +158,7 @@ func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %s", t.Path, why).WithFix("record again while the program works on the GPU: gpuprof run --cuda -- COMMAND")
 	}
-	r.dropInner()
+	r.dropNestedDriverCalls()
 	failed := r.nameFailed()
 	r.placeRanges()
 	t.Nest(r.loose, r.addHost)
@@ -182,22 +182,22 @@ func firstStart(t *model.Trace) int64 {
 	return at
 }
 
-// dropInner removes driver calls made by runtime calls.
-func (r *reader) dropInner() {
-	if !r.drivers || len(r.runtime) == 0 {
+// dropNestedDriverCalls removes driver calls that runtime calls made.
+func (r *reader) dropNestedDriverCalls() {
+	if !r.hasDriverCalls || len(r.runtimeCorrs) == 0 {
 		return
 	}
-	slices.Sort(r.runtime)
+	slices.Sort(r.runtimeCorrs)
 	r.t.Host = slices.DeleteFunc(r.t.Host, func(h model.Host) bool {
 		if h.Kind != model.API || !isDriverCall(r.t.Name(h.Name)) {
 			return false
 		}
-		_, inner := slices.BinarySearch(r.runtime, uint32(h.Corr))
+		_, inner := slices.BinarySearch(r.runtimeCorrs, uint32(h.Corr))
 		return inner
 	})
 }
 
-// nameFailed collects the calls that returned an error, and names the launches among them.
+// nameFailed returns the calls that returned an error, and renames the launches among them (analyze.NameFailed).
 func (r *reader) nameFailed() (failed analyze.FailedCalls) {
 	for i := range r.t.Host {
 		h := &r.t.Host[i]

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ReadSince reads the last stretch ns of a growing recording, up to its last whole chunk, and returns the time at
+// ReadSince reads the last stretch ns of a growing recording, up to its last complete chunk. It returns the time at
 // which that chunk was written, ns of the machine's clock. From the earlier part it reads only names, devices and the
 // like. The trace is nil without events. path is for messages.
 func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) (t *model.Trace, at int64, err error) {
@@ -39,7 +39,7 @@ func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) 
 		if _, err := in.ReadAt(p.payload, p.offset); err != nil {
 			break // the file was shortened
 		}
-		r.takeChunk(p.chunk)
+		r.readChunk(p.chunk)
 	}
 	if len(r.t.Host)+len(r.t.GPU)+len(r.events) == 0 {
 		return nil, at, nil
@@ -55,20 +55,20 @@ type chunkPlace struct {
 	size   int
 }
 
-// listChunks returns the whole chunks of a file from their heads.
+// listChunks returns the complete chunks of a file. It reads only their heads.
 func listChunks(in io.ReaderAt) (out []chunkPlace) {
 	var head [chunkHead]byte
 	for at := int64(headBytes); ; {
 		if n, _ := in.ReadAt(head[:], at); n < chunkHead || binary.LittleEndian.Uint32(head[:]) != chunkMark {
 			return out
 		}
-		k := chunkOf(head[:])
+		k := parseChunkHead(head[:])
 		size := int(le.Uint32(head[12:]))
 		if size > mostBytes || at > math.MaxInt64-mostBytes {
 			return out
 		}
 		at += chunkHead
-		if size > 0 { // the last chunk may be torn although each is one write
+		if size > 0 { // the last chunk may be incomplete, although each is written at once
 			if n, _ := in.ReadAt(head[:1], at+int64(size)-1); n < 1 {
 				return out
 			}

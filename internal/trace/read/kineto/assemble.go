@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// assembleTrace converts the tables into the trace, with host events grouped by lane. It frees chunks as they are
-// copied. It returns the shift added to all times, ns.
+// assembleTrace copies the tables into the trace, with host events grouped by lane, and frees their chunks. It
+// returns the shift added to all times, ns.
 func (m *merger) assembleTrace() int64 {
 	t := m.t
 	if m.overhead > 0 {
@@ -21,8 +21,8 @@ func (m *merger) assembleTrace() int64 {
 	m.readDescription()
 	shift := m.timeShift()
 	t.Shift = shift
-	if m.least < math.MaxInt64 {
-		t.First = m.least + shift
+	if m.earliest < math.MaxInt64 {
+		t.First = m.earliest + shift
 	}
 	if raw, ok := m.doc.found[document.PartMember]; ok {
 		t.Cut = model.ReadCut(raw, shift)
@@ -46,7 +46,7 @@ func (m *merger) fillTables(shift int64) {
 			h.Start += shift
 			h.End += shift
 			k := h.Lane
-			h.Lane = m.final[k]
+			h.Lane = m.laneIndex[k]
 			t.Host[at[k]] = h
 			at[k]++
 		}
@@ -57,7 +57,7 @@ func (m *merger) fillTables(shift int64) {
 		for _, g := range chunk {
 			g.Start += shift
 			g.End += shift
-			g.Device = m.place[g.Device]
+			g.Device = m.deviceIndex[g.Device]
 			t.GPU = append(t.GPU, g)
 		}
 		m.gpu.chunks[c] = nil
@@ -66,7 +66,7 @@ func (m *merger) fillTables(shift int64) {
 	for c, chunk := range m.memory.chunks {
 		for _, e := range chunk {
 			e.At += shift
-			e.Lane = m.final[e.Lane]
+			e.Lane = m.laneIndex[e.Lane]
 			t.Memory = append(t.Memory, e)
 		}
 		m.memory.chunks[c] = nil
@@ -76,11 +76,12 @@ func (m *merger) fillTables(shift int64) {
 	}
 }
 
-// From manyRows rows on, fillTables runs the garbage collector to free copied chunks, which are as large as the
-// tables. Otherwise the heap would grow to twice the live size. A collection is cheap, because rows hold no pointers.
+// manyRows: a trace with more rows runs the garbage collector after the copy, because the copied chunks are as large
+// as the tables. Otherwise the heap would grow to twice the live size. A collection is cheap, because rows hold no
+// pointers.
 const manyRows = 1 << 19
 
-// timeShift returns the ns to add to every time: newer Kineto versions count from baseTimeNanoseconds, and absolute
+// timeShift returns the ns to add to every time. Newer Kineto versions count from baseTimeNanoseconds, and absolute
 // times make the ranks of a job comparable. It is 0 if the times are already absolute.
 func (m *merger) timeShift() int64 {
 	raw, ok := m.doc.found["baseTimeNanoseconds"]
@@ -122,13 +123,13 @@ func (m *merger) numberLanes() {
 		}
 		return v
 	}
-	m.final, m.inUse = make([]uint32, len(m.keys)), make([]bool, len(m.keys))
-	for i, k := range m.keys {
+	m.laneIndex, m.inUse = make([]uint32, len(m.laneKeys)), make([]bool, len(m.laneKeys))
+	for i, k := range m.laneKeys {
 		if used[i] == 0 {
 			continue
 		}
 		m.inUse[i] = true
-		m.final[i] = uint32(len(m.t.Lanes))
+		m.laneIndex[i] = uint32(len(m.t.Lanes))
 		l := model.Lane{Thread: k.tid, Name: k.tidText}
 		if k.tidText != "" {
 			l.Thread = number(k.tidText)
@@ -148,7 +149,7 @@ func (m *merger) numberLanes() {
 func (m *merger) nameLanes() {
 	for _, n := range m.meta {
 		if i, ok := m.lanes[n.lane]; ok && n.name != "" && m.inUse[i] {
-			m.t.Lanes[m.final[i]].Name = n.name
+			m.t.Lanes[m.laneIndex[i]].Name = n.name
 		}
 	}
 }

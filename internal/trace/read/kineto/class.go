@@ -7,16 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// category is the use of an event, from its "cat".
+// category is the meaning of an event's "cat" for the reader.
 type category uint8
 
 const (
 	unknown category = iota
-	ignored          // known category, not kept
+	ignored          // a known category whose events are not kept
 	launchFlow
 	instant
-	host    // see kind
-	device  // see kind
+	host    // a host event; meaning.kind is its kind
+	device  // a device event; meaning.kind is its kind
 	waiting // a wait of a thread or a stream, on a device's track
 )
 
@@ -25,7 +25,8 @@ type meaning struct {
 	kind     model.Kind
 }
 
-// parseCategory maps categories of all releases: some are capitalised, and accelerators have their own "_runtime".
+// parseCategory maps the categories of all releases. Some releases capitalise them, and each kind of accelerator has
+// its own "…_runtime".
 func parseCategory(cat string) meaning {
 	s := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(cat)), " ", "_")
 	switch s {
@@ -60,15 +61,15 @@ func parseCategory(cat string) meaning {
 	return meaning{}
 }
 
-// nameSense holds what a name implies about its event.
+// nameSense holds the properties of an event that follow from its name.
 type nameSense struct {
-	kind   model.Kind // Step or Annotation for operators and annotations, else 0
-	memory bool       // an allocation or a release
-	window bool       // marks the window of the profiler itself
-	costed bool       // operator with a cost model, whose arguments are kept
-	copied bool       // direction and kind of memory are parsed
-	dir    model.Direction
-	end    model.HostMemory
+	kind       model.Kind // Step or Annotation for operators and annotations, else 0
+	memory     bool       // an allocation or a release
+	window     bool       // marks the window of the profiler itself
+	costed     bool       // operator with a cost model, whose arguments are kept
+	copied     bool       // dir and hostMemory are parsed
+	dir        model.Direction
+	hostMemory model.HostMemory
 }
 
 func parseName(name string) nameSense {
@@ -86,7 +87,8 @@ func parseName(name string) nameSense {
 	return s
 }
 
-// parseCopyName parses a copy's name: CUPTI's "Memcpy DtoH (Device -> Pageable)", ROCm's without the kind of memory.
+// parseCopyName parses the name of a copy, such as CUPTI's "Memcpy DtoH (Device -> Pageable)". ROCm's names lack the
+// kind of memory.
 func parseCopyName(name string) (model.Direction, model.HostMemory) {
 	s := strings.ToLower(name)
 	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {

@@ -11,19 +11,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Cut writes a part of a trace as a complete trace in plain text: the text around the events, the metadata, the events
-// of the part byte for byte, and the flows with both ends in the part. Elements that are no events are left out. r
-// holds the whole file. It returns the number of written events.
+// Cut writes a part of a trace as a complete trace in plain text: the text around the events, the metadata, the
+// events of the part byte for byte, and the flows with both ends in the part. It leaves out elements of the array
+// that are not events. r holds the whole file. Cut returns the number of written elements.
 func Cut(ctx context.Context, r io.Reader, path string, part *model.Cut, shift int64, w io.Writer) (int, error) {
 	mark, err := part.JSON()
 	if err != nil {
 		return 0, err
 	}
-	src := open(r, 1<<20)
+	src := openSource(r, 1<<20)
 	defer src.close()
 	m := newMerger(path, 0)
-	c := &cutter{m: m, part: part, shift: shift, mark: mark, w: bufio.NewWriterSize(w, 1<<16), open: map[laneKey][]openEvent{}, arrows: map[flowKey]*arrowEnds{}}
-	m.pass, m.own.raw = c.copyOutside, c.writeEvent
+	c := &cutter{m: m, part: part, shift: shift, description: mark, w: bufio.NewWriterSize(w, 1<<16), open: map[laneKey][]openEvent{}, arrows: map[flowKey]*arrowEnds{}}
+	m.onOutside, m.ownParser.onEvent = c.copyOutside, c.writeEvent
 	for k := (&block{}); ctx.Err() == nil && !m.isDone() && src.nextBlock(k); {
 		m.mergeBlock(k, nil)
 	}
@@ -38,17 +38,17 @@ func Cut(ctx context.Context, r io.Reader, path string, part *model.Cut, shift i
 	return c.written, nil
 }
 
-// cutter writes those events of a trace that belong to the part to cut out.
+// cutter writes the events of a trace that belong to a part of it.
 type cutter struct {
-	m       *merger
-	part    *model.Cut
-	shift   int64
-	mark    []byte
-	w       *bufio.Writer // keeps its first error until Flush
-	marked  bool
-	written int
-	open    map[laneKey][]openEvent
-	arrows  map[flowKey]*arrowEnds
+	m           *merger
+	part        *model.Cut
+	shift       int64
+	description []byte
+	w           *bufio.Writer // keeps its first error until Flush
+	begun       bool
+	written     int
+	open        map[laneKey][]openEvent
+	arrows      map[flowKey]*arrowEnds
 }
 
 type openEvent struct {
@@ -62,26 +62,26 @@ type flowKey struct {
 	id       int64
 }
 
-// arrowEnds holds the ends of a flow seen so far; text is the first end until another one arrives, and both reports
-// that two are written.
+// arrowEnds holds the ends of a flow seen so far. text is the first end, until an end of another phase arrives. both
+// reports that ends of two phases are written.
 type arrowEnds struct {
 	ph   byte
 	text []byte
 	both bool
 }
 
-// copyOutside copies the text around the events, with the description of the cut as the first member.
+// copyOutside copies the text around the events. It adds the description of the part as the document's first member.
 func (c *cutter) copyOutside(text []byte, at int64) {
-	if d := &c.m.doc; d.extra >= 0 && d.state == finished {
-		text = text[:max(0, min(d.extra-at, int64(len(text))))]
+	if d := &c.m.doc; d.extraAt >= 0 && d.state == finished {
+		text = text[:max(0, min(d.extraAt-at, int64(len(text))))]
 	}
-	for len(text) > 0 && !c.marked {
+	for len(text) > 0 && !c.begun {
 		k := bytes.IndexAny(text, "{[")
 		if k < 0 {
-			return // blanks before the document
+			return // white space before the document
 		}
-		c.marked = true
-		fmt.Fprintf(c.w, "{%q:%s,", document.PartMember, c.mark)
+		c.begun = true
+		fmt.Fprintf(c.w, "{%q:%s,", document.PartMember, c.description)
 		if text = text[k+1:]; c.m.doc.array {
 			fmt.Fprint(c.w, `"traceEvents":[`)
 		}
@@ -92,11 +92,12 @@ func (c *cutter) copyOutside(text []byte, at int64) {
 // writeText writes text; errors show at Flush.
 func (c *cutter) writeText(text []byte) { _, _ = c.w.Write(text) }
 
-// close writes the closing brackets that the file lacks.
+// close writes the closing brackets that a truncated file lacks, and the brace of the object around a bare event
+// array.
 func (c *cutter) close() {
 	d := &c.m.doc
 	switch {
-	case !c.marked:
+	case !c.begun:
 	case d.state == inEvents:
 		fmt.Fprint(c.w, "]}")
 	case d.array || d.state != finished:
@@ -104,7 +105,7 @@ func (c *cutter) close() {
 	}
 }
 
-func (c *cutter) write(text []byte) {
+func (c *cutter) writeElement(text []byte) {
 	if c.written > 0 {
 		c.writeText([]byte{','})
 	}
@@ -113,14 +114,14 @@ func (c *cutter) write(text []byte) {
 	c.written++
 }
 
-// writeEvent writes the parsed event, the bytes [i, j) of the parser's window, if it belongs to the part of the trace
-// that is cut out. Metadata and events without a time always belong. A begin event waits for its end event, and one end
-// of a flow for the other.
+// writeEvent writes the parsed event, the bytes [i, j) of the parser's window, if it belongs to the part. Metadata
+// and events without a time always belong. A begin event is written with its end event, and one end of a flow with
+// the other.
 func (c *cutter) writeEvent(i, j int) {
-	p := c.m.own
+	p := c.m.ownParser
 	e, text := &p.ev, p.b[i:j]
 	if e.has&hasTS == 0 || e.ph == 'M' {
-		c.write(text)
+		c.writeElement(text)
 		return
 	}
 	ts := e.ts + c.shift
@@ -131,7 +132,7 @@ func (c *cutter) writeEvent(i, j int) {
 	switch e.ph {
 	case 'X':
 		if c.isKept(kind, ts, ts+max(e.dur, 0)) {
-			c.write(text)
+			c.writeElement(text)
 		}
 	case 'B':
 		k := p.laneKey()
@@ -142,7 +143,7 @@ func (c *cutter) writeEvent(i, j int) {
 		c.writeFlow(flowKey{string(p.bytesOfToken(e.cat)), e.id}, e.ph, text, ts)
 	default: // an event of zero length
 		if c.part.Host.Start <= ts && ts < max(c.part.Host.End, c.part.Device.End) {
-			c.write(text)
+			c.writeElement(text)
 		}
 	}
 }
@@ -162,14 +163,14 @@ func (c *cutter) closeEvent(k laneKey, text []byte, ts int64) {
 	b := open[len(open)-1]
 	c.open[k] = open[:len(open)-1]
 	if c.isKept(b.kind, b.ts, max(b.ts, ts)) {
-		c.write(b.text)
-		c.write(text)
+		c.writeElement(b.text)
+		c.writeElement(text)
 	}
 }
 
-// writeFlow handles one end of a flow (an arrow between two events) with the key a; ts is the time of the event to
-// which the end is attached. Ends outside the part are left out. The first end inside waits until one of another phase
-// arrives; then both are written, and later ones at once.
+// writeFlow handles one end of the flow a (an arrow between two events); ts is the time of the event at that end.
+// Ends outside the part are left out. The first end inside waits for an end of another phase. Then both are written,
+// and further ends at once.
 func (c *cutter) writeFlow(a flowKey, ph byte, text []byte, ts int64) {
 	if !c.part.KeepsHost(ts, ts) && !c.part.KeepsDevice(ts, ts) {
 		return
@@ -181,11 +182,11 @@ func (c *cutter) writeFlow(a flowKey, ph byte, text []byte, ts int64) {
 		return
 	case e.both:
 	case e.ph == ph:
-		c.arrows[a] = &arrowEnds{ph: ph, text: bytes.Clone(text)} // the id is used again
+		c.arrows[a] = &arrowEnds{ph: ph, text: bytes.Clone(text)} // a new flow with the same id
 		return
 	default:
-		c.write(e.text)
+		c.writeElement(e.text)
 		e.both, e.text = true, nil
 	}
-	c.write(text)
+	c.writeElement(text)
 }

@@ -52,9 +52,9 @@ func (m *merger) readDescription() {
 	for i := range t.Devices {
 		at[t.Devices[i].ID] = i
 	}
-	m.place = make([]uint16, len(m.devices))
+	m.deviceIndex = make([]uint16, len(m.devices))
 	for slot, id := range m.devices {
-		m.place[slot] = uint16(min(at[id], math.MaxUint16))
+		m.deviceIndex[slot] = uint16(min(at[id], math.MaxUint16))
 	}
 }
 
@@ -90,17 +90,17 @@ func (w *walker) parseDevice(raw []byte) (model.Device, bool) {
 	return d, d.ID >= 0
 }
 
-// set makes the text raw the window of the parser, and returns the index of its first token.
-func (w *walker) set(raw []byte) int {
+// setText makes raw the text of the parser, and returns the index of its first token.
+func (w *walker) setText(raw []byte) int {
 	n := len(raw)
 	w.p.b, w.p.n = growBuffer(slices.Clone(raw), n), n
 	writePadding(w.p.b, n)
 	return skipSpace(w.p.b, 0)
 }
 
-// eachMember calls f with the members of an object, up to a malformed one.
+// eachMember calls f with the members of an object, until one is malformed.
 func (w *walker) eachMember(raw []byte, f func(key string, raw []byte)) {
-	i := w.set(raw)
+	i := w.setText(raw)
 	b, n := w.p.b, w.p.n
 	if b[i] != '{' {
 		return
@@ -131,14 +131,14 @@ func (w *walker) eachMember(raw []byte, f func(key string, raw []byte)) {
 }
 
 func (w *walker) eachElement(raw []byte, f func(raw []byte)) {
-	i := w.set(raw)
+	i := w.setText(raw)
 	b, n := w.p.b, w.p.n
 	if b[i] != '[' {
 		return
 	}
 	for i++; i < n; i++ {
 		i = skipSpace(b, i)
-		w.p.b, w.p.n = b, n // f may have moved the walker
+		w.p.b, w.p.n = b, n // f may have changed the parser's text
 		end := w.p.skipValue(i, element)
 		if end < 0 {
 			return

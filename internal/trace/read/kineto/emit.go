@@ -13,8 +13,8 @@ func (p *parser) emitEvent(i int) {
 	if e.ph != 0 {
 		t.phased++
 	}
-	if e.ts < t.least && e.has&hasTS != 0 && e.ph != 'M' {
-		t.least = e.ts
+	if e.ts < t.earliest && e.has&hasTS != 0 && e.ph != 'M' {
+		t.earliest = e.ts
 	}
 	switch e.ph {
 	case 'X':
@@ -92,7 +92,7 @@ func (p *parser) emitCollective() {
 	p.out.collectives = append(p.out.collectives, c)
 }
 
-// emitStreamWait stores a stream's wait for an event. Waits of threads are also API calls and stored as such.
+// emitStreamWait stores a stream's wait for an event. The profiler also records waits of threads as API calls.
 func (p *parser) emitStreamWait() {
 	e := &p.ev
 	if e.has&(hasWait|hasStream|hasCorr) != hasWait|hasStream|hasCorr || string(p.bytesOfToken(e.name)) != "Stream Wait Event" {
@@ -154,8 +154,8 @@ func (p *parser) fillDevice(g *model.GPU, kind model.Kind) {
 	g.Graph = e.graph
 	g.Process = -1
 	if kind == model.Memcpy {
-		s := p.copyEnds(e.name, g.Name)
-		g.Dir, g.Memory = s.dir, s.end
+		s := p.lookUpCopy(e.name, g.Name)
+		g.Dir, g.Memory = s.dir, s.hostMemory
 	}
 	p.seenGPU = p.seenGPU || e.corr != 0
 }
@@ -210,19 +210,19 @@ func (p *parser) emitHalf(i int) {
 	if !p.checkTime(i) {
 		return
 	}
-	h := halfEvent{end: e.ph == 'E', what: ignored, lane: p.numberLane(), ts: e.ts}
+	h := halfEvent{end: e.ph == 'E', category: ignored, lane: p.numberLane(), ts: e.ts}
 	if !h.end {
 		e.dur = 0
 		switch c := p.lookUpCategory(e.cat); c.meaning.category {
 		case host:
-			h.what = host
+			h.category = host
 			p.fillHost(&h.host, c.meaning.kind)
 		case device:
-			h.what = device
+			h.category = device
 			p.fillDevice(&h.gpu, c.meaning.kind)
 		case unknown:
 			p.countUnknown(c)
 		}
 	}
-	t.pairs = append(t.pairs, h)
+	t.halves = append(t.halves, h)
 }

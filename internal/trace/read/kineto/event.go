@@ -52,7 +52,7 @@ type event struct {
 	element                               token
 }
 
-// field is a key whose value is parsed.
+// field is a key of an event or of its arguments whose value is parsed.
 type field uint8
 
 const (
@@ -98,8 +98,8 @@ const (
 	fCollectiveSeq
 )
 
-// parseEvent parses the event whose brace is at i into p.ev and returns the index after it. It returns -1 with p.st
-// set to malformed or, at the end of the window, incomplete.
+// parseEvent parses the event whose opening brace is at i into p.ev and returns the index after it. Otherwise it
+// returns -1 with p.st set to malformed or, at the end of the window, incomplete.
 func (p *parser) parseEvent(i int) int {
 	b := p.b
 	p.ev = event{}

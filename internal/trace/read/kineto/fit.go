@@ -20,12 +20,12 @@ func (m *merger) rowBytes() int64 {
 
 // untabledBytes returns the memory of data outside the tables, bytes.
 func (m *merger) untabledBytes() int64 {
-	return m.texts + int64(m.halves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits)+len(m.t.Collectives))*waitBytes +
+	return m.texts + int64(m.openHalves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits)+len(m.t.Collectives))*waitBytes +
 		int64(len(m.meta))*metaBytes + int64(len(m.unknown))*categoryBytes
 }
 
-// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If data other
-// than events exhausts the budget, reading ends.
+// fitBudget makes room to read on if the memory budget is exceeded: it drops the latest events. If data other than
+// events exhausts the budget, reading ends.
 func (m *merger) fitBudget() {
 	if !m.room.Over(m.rowBytes() + m.untabledBytes()) {
 		return
@@ -73,7 +73,7 @@ func (m *merger) dropLate() {
 	m.memory.filterRows(func(e *model.MemoryEvent) bool { return m.room.Keeps(e.At) })
 }
 
-// filterRows removes the rows that ok refuses, in place.
+// filterRows removes the rows that ok rejects, in place.
 func (c *table[T]) filterRows(ok func(*T) bool) {
 	kept := table[T]{}
 	at, n := 0, 0 // position of the next row
@@ -100,8 +100,8 @@ func (c *table[T]) filterRows(ok func(*T) bool) {
 	*c = kept
 }
 
-// isDone reports whether further text changes nothing: memory is full, or the document has ended and more text was
-// seen after it, or the document has no events.
+// isDone reports whether further text cannot change the trace: memory is full, or the document has ended and either
+// text after it was seen or it has no event array.
 func (m *merger) isDone() bool {
-	return m.full || m.doc.state == finished && (m.doc.extra >= 0 || !m.doc.objects)
+	return m.full || m.doc.state == finished && (m.doc.extraAt >= 0 || !m.doc.objects)
 }

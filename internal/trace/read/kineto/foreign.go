@@ -13,17 +13,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// foreignFormat is a kind of file that users often give by mistake.
+// foreignFormat is a file format that is not a trace but that users often give by mistake.
 type foreignFormat struct {
-	is   func(head []byte, name string) bool // name is the file name in lower case
-	what string                              // "this is …"
-	fix  string
+	matches func(head []byte, name string) bool // name is the file name in lower case
+	what    string                              // "this is …"
+	fix     string
 }
 
-// giveTrace is the fix for other files that PyTorch writes.
+// giveTrace is the fix for a file that PyTorch writes but that is not a trace.
 const giveTrace = "give the trace that torch.profiler and export_chrome_trace write (docs/analyze.md)"
 
-// foreignFormats are tried in order, containers of traces first.
+// foreignFormats are tried in order, archives first.
 func foreignFormats() []foreignFormat {
 	return []foreignFormat{
 		{isTar, "a tar archive", "unpack it with: tar xf %s, and give the folder, so that all its traces are read"},
@@ -46,13 +46,13 @@ func foreignFormats() []foreignFormat {
 	}
 }
 
-// Foreign returns the error for a file of a known kind that is no trace, nil for others. head is the beginning of its
-// decompressed text. The error wraps ErrInput.
+// Foreign returns the error for a file of a known format that is not a trace, nil for others. head is the start of
+// its decompressed text. The error wraps ErrInput.
 func Foreign(head []byte, path string) error {
 	head = bytes.TrimPrefix(head, byteOrder)
 	base := filepath.Base(path)
 	for _, f := range foreignFormats() {
-		if f.is(head, strings.ToLower(base)) {
+		if f.matches(head, strings.ToLower(base)) {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is %s", path, f.what).WithFix("%s", strings.ReplaceAll(f.fix, "%s", base))
 		}
 	}
@@ -65,7 +65,7 @@ func startsWith(mark string) func([]byte, string) bool {
 	}
 }
 
-// hasExtension recognizes binary files by name; text files are examined instead.
+// hasExtension recognizes binary formats by file name. It rejects JSON text.
 func hasExtension(ext ...string) func([]byte, string) bool {
 	return func(head []byte, name string) bool {
 		for _, e := range ext {
@@ -89,7 +89,8 @@ const (
 	tarBlock  = 512
 )
 
-// isTar recognizes a tar by the checksum of its first header, which counts its own field as blanks.
+// isTar recognizes a tar archive by its format name or by the checksum of its first header. The checksum counts its
+// own field as blanks.
 func isTar(head []byte, _ string) bool {
 	if len(head) < tarBlock {
 		return false
@@ -111,7 +112,8 @@ func isPickle(head []byte, _ string) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
 }
 
-// isModel recognizes ONNX by its version and producer, and TensorFlow's SavedModel and frozen graph by name.
+// isModel recognizes ONNX by file name, or by version and producer, and TensorFlow's SavedModel and frozen graph by
+// file name.
 func isModel(head []byte, name string) bool {
 	binary := len(head) > 0 && head[0] != '{' && head[0] != '['
 	return binary && (strings.HasSuffix(name, ".onnx") || name == "saved_model.pb" || strings.HasPrefix(name, "frozen_") && strings.HasSuffix(name, ".pb")) ||

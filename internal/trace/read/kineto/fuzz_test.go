@@ -62,7 +62,7 @@ func readAlone(data []byte, size int) (*model.Trace, error) {
 
 // readCounted also returns how many bytes were looked at, each as often as it was.
 func readCounted(data []byte, size int) (tr *model.Trace, looked int64, err error) {
-	src := open(bytes.NewReader(data), size)
+	src := openSource(bytes.NewReader(data), size)
 	defer src.close()
 	if src.empty {
 		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "empty")
@@ -81,7 +81,7 @@ func readCounted(data []byte, size int) (tr *model.Trace, looked int64, err erro
 	}
 	m.finishText()
 	tr, err = m.buildTrace(src)
-	return tr, m.own.looked + p.looked, err
+	return tr, m.ownParser.looked + p.looked, err
 }
 
 // checkSound holds a trace to what its users rely on.

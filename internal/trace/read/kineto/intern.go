@@ -2,7 +2,7 @@ package kineto
 
 import "hash/maphash"
 
-// interner numbers byte strings. A known string costs a hash and a comparison, and allocates nothing.
+// interner numbers byte strings. Numbering a known string costs a hash and a comparison, and allocates nothing.
 type interner struct {
 	seed  maphash.Seed
 	slots []slot // length is a power of two

@@ -7,62 +7,62 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// merger merges batches in file order. It numbers names, lanes and stacks by first use in the file, so that the result
-// does not depend on the scheduling of parsers.
+// merger merges batches in file order. It renumbers names, lanes and stacks by first use in the file, so that the
+// result does not depend on the scheduling of parsers.
 type merger struct {
-	t      *model.Trace
-	doc    topLevel
-	own    *parser // for text that no other parser may read
-	locals []localNumbers
+	t         *model.Trace
+	doc       topLevel
+	ownParser *parser // parses text that no other parser got, or that was cut inside an event
+	locals    []localNumbers
 
-	carry   []byte // unread text from index carryAt on
-	carryAt int64
-	need    int // least length of carry for another try
+	carry    []byte // unread text, from index carryAt of the file's text on
+	carryAt  int64
+	retryLen int // least length of carry for the next attempt to read it
 
-	names  map[string]uint32
-	stacks map[string]uint32
-	lanes  map[laneKey]uint32
-	keys   []laneKey // by lane
+	names    map[string]uint32
+	stacks   map[string]uint32
+	lanes    map[laneKey]uint32
+	laneKeys []laneKey // by lane
 
-	host     table[model.Host]
-	gpu      table[model.GPU]
-	memory   table[model.MemoryEvent]
-	perLane  []int
-	final    []uint32 // by lane: index in Trace.Lanes
-	inUse    []bool
-	place    []uint16 // by device slot: index in Trace.Devices
-	flows    []flow
-	open     map[uint32][]halfEvent // begin events by lane
-	halves   int                    // number of begin events in open
-	meta     []threadName
-	devices  []int // ids by first use; GPU.Device is an index into devices
-	slot     map[int]uint16
-	lastSlot uint16
+	host        table[model.Host]
+	gpu         table[model.GPU]
+	memory      table[model.MemoryEvent]
+	perLane     []int
+	laneIndex   []uint32 // by lane: index in Trace.Lanes
+	inUse       []bool
+	deviceIndex []uint16 // by device slot: index in Trace.Devices
+	flows       []flow
+	open        map[uint32][]halfEvent // begin events by lane
+	openHalves  int                    // number of begin events in open
+	meta        []threadName
+	devices     []int // ids by first use; GPU.Device is an index into devices
+	slot        map[int]uint16
+	lastSlot    uint16
 
-	seenAPI, seenGPU bool
-	overhead         int64
-	phased, strange  int
-	unknown          map[string]int
-	bad              [badKinds]int
-	first            int64
-	least            int64 // earliest time in the file, ns
-	room             *model.Room
-	pass             func(text []byte, at int64) // gets the text around the events; nil if not needed
-	texts            int64                       // memory of names, stacks and threads
-	full             bool                        // no more events are kept
-	tooLong          bool                        // the element at cut is longer than carryMax
-	cut              int64                       // index of an unfinished event, -1 none
-	end              int64                       // length of the text
+	seenAPI, seenGPU   bool
+	overhead           int64
+	phased, notObjects int
+	unknown            map[string]int
+	bad                [badKinds]int
+	firstBad           int64
+	earliest           int64 // earliest time in the file, ns
+	room               *model.Room
+	onOutside          func(text []byte, at int64) // gets the text around the events; nil if nobody needs it
+	texts              int64                       // memory of names, stacks and threads
+	full               bool                        // the rest of the events is dropped
+	tooLong            bool                        // the element at unfinished is longer than carryMax
+	unfinished         int64                       // index of an unfinished event, -1 none
+	textLen            int64                       // length of the text
 }
 
-// localNumbers maps a parser's numbers to merged numbers plus one; 0 is not mapped yet.
+// localNumbers maps a parser's numbers to the merger's numbers plus one; 0 is not mapped yet.
 type localNumbers struct {
-	names, stacks   []string
-	lanes           []laneKey
-	name, stack, in []uint32
+	names, stacks     []string
+	lanes             []laneKey
+	name, stack, lane []uint32
 }
 
-// table grows in chunks, so that growth never needs a second copy.
+// table holds rows in chunks, so that it grows without a copy of all rows.
 type table[T any] struct {
 	chunks [][]T
 	n      int
@@ -70,7 +70,7 @@ type table[T any] struct {
 
 const chunkLen = 1 << 15
 
-func (c *table[T]) add(v T) {
+func (c *table[T]) appendRow(v T) {
 	if c.n%chunkLen == 0 {
 		c.chunks = append(c.chunks, make([]T, 0, min(chunkLen, max(64, c.n))))
 	}
@@ -93,19 +93,20 @@ func (c *table[T]) eachRow() iter.Seq[*T] {
 
 func newMerger(path string, parsers int) *merger {
 	return &merger{
-		t:      &model.Trace{Path: path, Format: model.Kineto, Rank: -1},
-		doc:    topLevel{bad: -1, extra: -1, found: map[string][]byte{}},
-		own:    newParser(0),
-		locals: make([]localNumbers, parsers+1),
-		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
+		t:         &model.Trace{Path: path, Format: model.Kineto, Rank: -1},
+		doc:       topLevel{malformedAt: -1, extraAt: -1, found: map[string][]byte{}},
+		ownParser: newParser(0),
+		locals:    make([]localNumbers, parsers+1),
+		names:     map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
 		open: map[uint32][]halfEvent{}, slot: map[int]uint16{}, unknown: map[string]int{},
-		first: -1, least: math.MaxInt64, cut: -1, room: model.NewRoom(0),
+		firstBad: -1, earliest: math.MaxInt64, unfinished: -1, room: model.NewRoom(0),
 	}
 }
 
-// mergeBlock merges the next block. guess, if any, was parsed assuming that the block begins between two events.
+// mergeBlock merges the next block. guess is the block's batch, parsed under the assumption that the block begins
+// between two events; nil if it was not parsed.
 func (m *merger) mergeBlock(k *block, guess *batch) {
-	m.end = k.at + int64(k.n)
+	m.textLen = k.at + int64(k.n)
 	if guess != nil {
 		if m.doc.state != inEvents || len(m.carry) > 0 {
 			guess.dropEvents()
@@ -124,20 +125,20 @@ func (m *merger) mergeBlock(k *block, guess *batch) {
 	switch {
 	case len(m.carry) > carryMax:
 		m.giveUp()
-	case len(m.carry) >= m.need:
+	case len(m.carry) >= m.retryLen:
 		m.readCarry(false)
 	}
 }
 
-// carryMax limits the length of an element or a key, bytes.
+// carryMax limits the length of an element or a key, bytes. Longer ones end the reading.
 const carryMax = 64 << 20
 
-// giveUp stops reading, because no event has the length carryMax.
+// giveUp ends the reading at an element or key longer than carryMax.
 func (m *merger) giveUp() {
-	m.cut, m.tooLong = m.carryAt, true
+	m.unfinished, m.tooLong = m.carryAt, true
 	m.carry = nil
 	m.doc.state = finished
-	m.doc.extra = m.cut // no second warning for the following text
+	m.doc.extraAt = m.unfinished // no second warning for the following text
 }
 
 func (m *merger) readCarry(final bool) {
@@ -148,7 +149,7 @@ func (m *merger) readCarry(final bool) {
 	m.readWindow(buf, n, 0, at, final)
 }
 
-// readAfter continues after a batch that was parsed from b.
+// readAfter reads the text of a block after its batch.
 func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	if done.ended {
 		m.closeEvents()
@@ -159,8 +160,8 @@ func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 }
 
 func (m *merger) closeEvents() {
-	if m.pass != nil {
-		m.pass([]byte{']'}, 0)
+	if m.onOutside != nil {
+		m.onOutside([]byte{']'}, 0)
 	}
 	m.doc.state = inObject
 	if m.doc.array {
@@ -168,20 +169,20 @@ func (m *merger) closeEvents() {
 	}
 }
 
-// carryText keeps unread text for the next window.
+// carryText keeps unread text for the next block.
 func (m *merger) carryText(b []byte, at int64) {
 	if len(b) == 0 {
 		return
 	}
-	m.own.looked += int64(len(b))
+	m.ownParser.looked += int64(len(b))
 	m.carry = append(make([]byte, 0, 2*len(b)+pad), b...)
 	m.carryAt = at
-	m.need = 2 * len(b)
+	m.retryLen = 2 * len(b)
 }
 
-// readWindow reads a window from i on with the merger's own parser.
+// readWindow reads a window from i on with ownParser, and carries over its unread end.
 func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
-	p := m.own
+	p := m.ownParser
 	for i < n {
 		if m.doc.state == inEvents {
 			t := p.parseEvents(b, n, i, at, final)
@@ -195,10 +196,10 @@ func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
 		}
 		p.b, p.n = b, n
 		j := m.doc.readOutside(p, i, at, final)
-		if m.pass != nil {
-			m.pass(b[i:j], at+int64(i))
+		if m.onOutside != nil {
+			m.onOutside(b[i:j], at+int64(i))
 		}
-		if p.looked += int64(j - i); j == i { // no progress means that all of the window was scanned
+		if p.looked += int64(j - i); j == i { // without progress the whole window was scanned
 			p.looked += int64(n - i)
 		}
 		if j == i && m.doc.state != inEvents {
@@ -207,7 +208,7 @@ func (m *merger) readWindow(b []byte, n, i int, at int64, final bool) {
 		i = j
 	}
 	if i < n && final {
-		m.cut = at + int64(i)
+		m.unfinished = at + int64(i)
 		return
 	}
 	m.carryText(b[i:n], at+int64(i))
@@ -227,26 +228,26 @@ func (m *merger) addTexts(t *batch) *localNumbers {
 	l.lanes = append(l.lanes, t.lanes...)
 	l.name = append(l.name, make([]uint32, len(t.names))...)
 	l.stack = append(l.stack, make([]uint32, len(t.stacks))...)
-	l.in = append(l.in, make([]uint32, len(t.lanes))...)
+	l.lane = append(l.lane, make([]uint32, len(t.lanes))...)
 	return l
 }
 
 func (m *merger) addBatch(t *batch) {
 	l := m.addTexts(t)
 	m.t.Events += t.events
-	m.least = min(m.least, t.least)
+	m.earliest = min(m.earliest, t.earliest)
 	m.phased += t.phased
-	m.strange += t.strange
+	m.notObjects += t.notObjects
 	for k, n := range t.unknown {
 		m.unknown[k] += n
 	}
 	for k, n := range t.bad {
 		m.bad[k] += n
 	}
-	if m.first < 0 {
-		m.first = t.first
+	if m.firstBad < 0 {
+		m.firstBad = t.firstBad
 	}
-	if m.full = m.full || max(m.host.n, m.gpu.n) > model.MaxEvents-max(len(t.host), len(t.gpu))-len(t.pairs); m.full {
+	if m.full = m.full || max(m.host.n, m.gpu.n) > model.MaxEvents-max(len(t.host), len(t.gpu))-len(t.halves); m.full {
 		return
 	}
 	for i := range t.host {
@@ -263,11 +264,11 @@ func (m *merger) addBatch(t *batch) {
 	for _, e := range t.memory {
 		if m.room.Keeps(e.At) {
 			e.Lane = m.translateLane(l, e.Lane)
-			m.memory.add(e)
+			m.memory.appendRow(e)
 		}
 	}
-	for i := range t.pairs {
-		m.pairHalf(l, &t.pairs[i])
+	for i := range t.halves {
+		m.pairHalf(l, &t.halves[i])
 	}
 	m.meta = append(m.meta, t.meta...)
 	m.t.Waits = append(m.t.Waits, t.waits...)
@@ -306,10 +307,10 @@ func (m *merger) putHost(h model.Host) {
 		m.overhead += h.Dur()
 	}
 	m.perLane[h.Lane]++
-	m.host.add(h)
+	m.host.appendRow(h)
 }
 
-// putGPU stores a device event whose name is mapped.
+// putGPU stores a device event whose name has the merger's number.
 func (m *merger) putGPU(g model.GPU) {
 	id := int(g.Launch)
 	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {
@@ -325,7 +326,7 @@ func (m *merger) putGPU(g model.GPU) {
 	}
 	g.Device, g.Launch = m.lastSlot, -1
 	m.seenGPU = m.seenGPU || g.Corr != 0
-	m.gpu.add(g)
+	m.gpu.appendRow(g)
 }
 
 func (m *merger) translateName(l *localNumbers, local model.NameID) model.NameID {
@@ -361,36 +362,36 @@ func (m *merger) translateStack(l *localNumbers, local uint32) uint32 {
 }
 
 func (m *merger) translateLane(l *localNumbers, local uint32) uint32 {
-	if v := l.in[local]; v != 0 {
+	if v := l.lane[local]; v != 0 {
 		return v - 1
 	}
 	k := l.lanes[local]
 	id, ok := m.lanes[k]
 	if !ok {
-		id = uint32(len(m.keys))
+		id = uint32(len(m.laneKeys))
 		m.lanes[k] = id
 		m.texts += model.TextBytes(k.pidText) + model.TextBytes(k.tidText)
-		m.keys = append(m.keys, k)
+		m.laneKeys = append(m.laneKeys, k)
 		m.perLane = append(m.perLane, 0)
 	}
-	l.in[local] = id + 1
+	l.lane[local] = id + 1
 	return id
 }
 
-// pairHalf ends the innermost open event of a lane with an end event.
+// pairHalf keeps a begin event until its end event arrives: an end event ends the innermost open event of its lane.
 func (m *merger) pairHalf(l *localNumbers, h *halfEvent) {
 	lane := m.translateLane(l, h.lane)
 	open := m.open[lane]
 	if !h.end {
 		b := *h
-		switch b.what {
+		switch b.category {
 		case host:
 			m.translateHost(l, &b.host)
 		case device:
 			b.gpu.Name = m.translateName(l, b.gpu.Name)
 		}
 		m.open[lane] = append(open, b)
-		m.halves++
+		m.openHalves++
 		return
 	}
 	if len(open) == 0 {
@@ -399,7 +400,7 @@ func (m *merger) pairHalf(l *localNumbers, h *halfEvent) {
 	}
 	b := open[len(open)-1]
 	m.open[lane] = open[:len(open)-1]
-	m.halves--
+	m.openHalves--
 	if !m.room.Keeps(b.ts) {
 		return
 	}
@@ -408,7 +409,7 @@ func (m *merger) pairHalf(l *localNumbers, h *halfEvent) {
 		m.bad[negative]++
 		end = b.ts
 	}
-	switch b.what {
+	switch b.category {
 	case host:
 		b.host.End = end
 		m.putHost(b.host)

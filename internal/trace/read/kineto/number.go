@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// timeLimitNS keeps the sum of a start and a duration inside int64.
+// timeLimitNS is the largest accepted time, so that a start plus a duration fits into int64.
 const timeLimitNS = 4_000_000_000_000_000_000
 
 // parseEightDigits returns the value of eight decimal digits packed in w, and whether w consists of digits.
@@ -14,7 +14,7 @@ func parseEightDigits(w uint64) (uint64, bool) {
 	if (w&(ones*0xF0))|((w+ones*6)&(ones*0xF0))>>4 != ones*0x33 {
 		return 0, false
 	}
-	// Combine pairs, then fours, then eights: each step weighs the left half by 10, 100, 10,000.
+	// Combine pairs, then fours, then eights. The steps weight the left half by 10, 100 and 10,000.
 	w -= ones * '0'
 	w = (w*10 + w>>8) & 0x00FF00FF00FF00FF
 	w = (w*100 + w>>16) & 0x0000FFFF0000FFFF
@@ -37,8 +37,8 @@ func parseDigits(b []byte, i int) (uint64, int) {
 	return v, i
 }
 
-// parseNanos parses the number at i, us, as integer ns: exact, beyond three decimals rounded half away from zero. It
-// returns the index after the token; ok is false without a number or out of range.
+// parseNanos parses the number at i, in us, as integer ns. It is exact up to three decimals and rounds further ones
+// half away from zero. It returns the index after the token; ok is false without a number or out of range.
 func parseNanos(b []byte, i int) (ns int64, end int, ok bool) {
 	from := i
 	if b[i] == '-' {
@@ -60,7 +60,7 @@ func parseNanos(b []byte, i int) (ns int64, end int, ok bool) {
 		}
 		j = k
 	}
-	if !stop[b[j]] || v > timeLimitNS {
+	if !endsToken[b[j]] || v > timeLimitNS {
 		return parseNanosSlowly(b, from)
 	}
 	ns = int64(v)
@@ -120,7 +120,7 @@ func parseDecimal(s []byte, shift int) (v int64, ok bool) {
 	return v, true
 }
 
-// splitExponent splits off the exponent, clamped to +-10^6, which is beyond every range.
+// splitExponent splits off the exponent. It limits the exponent to +-10^6, which is beyond every range.
 func splitExponent(s []byte) (mantissa []byte, exp int, ok bool) {
 	e := bytes.IndexAny(s, "eE")
 	if e < 0 {
@@ -142,7 +142,7 @@ func splitExponent(s []byte) (mantissa []byte, exp int, ok bool) {
 	return s[:e], sign * exp, len(t) > 0
 }
 
-// parseInteger parses the integer at i; ok is false without one. Values up to 2^64-1, used for some ids, keep their
+// parseInteger parses the integer at i; ok is false without one. Values up to 2^64-1, which some ids have, keep their
 // bits.
 func parseInteger(b []byte, i int) (v int64, end int, ok bool) {
 	from := i
@@ -150,7 +150,7 @@ func parseInteger(b []byte, i int) (v int64, end int, ok bool) {
 		i++
 	}
 	u, j := parseDigits(b, i)
-	if j > i && j-i <= 18 && stop[b[j]] {
+	if j > i && j-i <= 18 && endsToken[b[j]] {
 		if b[from] == '-' {
 			return -int64(u), j, true
 		}

@@ -7,33 +7,34 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// parser parses windows of text into batches. Its tables of names and the like last over all windows.
+// parser parses windows of text into batches. It keeps its numbers of names, stacks and lanes for all windows.
 type parser struct {
-	b          []byte // text and padding
-	n          int    // length of the text
-	st         status // reason why reading stopped
-	careful    bool
-	crossed    bool // careful scanning of a string (see stringEnd) ran into the next event
-	edge       int  // first boundary after edgeOf, n+1 for none; 0 not known
-	edgeOf     int
-	from, vain int // start of the current event; bytes scanned without a result
-	// looked counts all scanned bytes, also repeated: work that must stay proportional to the text (TestHostileText).
-	looked int64
-	ev     event
-	out    *batch
-	raw    func(i, j int) // gets the events instead of out; nil if not needed
+	b               []byte // text and padding
+	n               int    // length of the text
+	st              status // reason why reading stopped
+	careful         bool
+	crossed         bool // careful scanning of a string (see stringEnd) ran into the next event
+	boundary        int  // the first index after boundaryFrom at which an event seems to begin, n+1 none, 0 not searched yet
+	boundaryFrom    int
+	from, fruitless int // start of the current event; bytes scanned in this window without a result
+	// looked counts scanned bytes, each time they are scanned. It must stay proportional to the text
+	// (TestHostileText).
+	looked  int64
+	ev      event
+	out     *batch
+	onEvent func(i, j int) // gets the events instead of out; nil to emit them
 
 	names  interner
 	senses []nameSense // by name
 	stacks interner
-	noText []bool // by stack: no frames
-	// scratch is a buffer of stackWithArgs.
+	noText []bool // by stack: it has no frames
+	// scratch is the buffer of stackWithArgs.
 	scratch []byte
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// seenAPI reports that an API call with a correlation id was read, seenGPU that a device event with one was. Events
-	// of that kind then need no flows.
+	// seenAPI reports that an API call with a correlation id was read, seenGPU that a device event with one was.
+	// Flows of such events are not needed then.
 	seenAPI, seenGPU bool
 }
 
@@ -52,15 +53,15 @@ func newParser(id int) *parser {
 	return &parser{names: newInterner(), stacks: newInterner(), lanes: map[laneKey]uint32{}, out: &batch{parser: id}}
 }
 
-// isGuarded reports whether the parser must find the end of an event before it parses the event. It must after
-// scanning more than twice the window without a complete event, which bounds the work on hostile files. This depends
-// on the window only, because a trace must not depend on how blocks are divided among parsers.
-func (p *parser) isGuarded() bool { return p.vain > 2*len(p.b) }
+// isGuarded reports whether parsing an event must stop at the next event start. It must if more than twice the window
+// was scanned in vain, which bounds the work on hostile files. The rule depends on the window only, because a trace
+// must not depend on the division of blocks among parsers.
+func (p *parser) isGuarded() bool { return p.fruitless > 2*len(p.b) }
 
-// parseEvents parses elements of the event array from i on, up to the end of the array or the window, or an element
-// that does not end in the window. final means that no text follows the window.
+// parseEvents parses elements of the event array from i on. It stops at the end of the array or of the window, or at
+// an element that does not end in the window. final means that no text follows the window.
 func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
-	p.b, p.n, p.edge, p.vain = b, n, 0, 0
+	p.b, p.n, p.boundary, p.fruitless = b, n, 0, 0
 	t := p.out
 	t.reset(at)
 	for {
@@ -78,7 +79,7 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 			j := p.nextEvent(i)
 			if j < 0 {
 				if j = p.repairEvent(i, final); j < 0 {
-					t.pos, t.st = i, incomplete
+					t.pos = i
 					return t
 				}
 			}
@@ -89,7 +90,7 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 		default:
 			j := p.skipElement(i)
 			if j < 0 {
-				t.pos, t.st = i, incomplete
+				t.pos = i
 				return t
 			}
 			i = j
@@ -97,20 +98,20 @@ func (p *parser) parseEvents(b []byte, n, i int, at int64, final bool) *batch {
 	}
 }
 
-// nextBoundary returns nextEventStart, n+1 for none. It keeps the result, so that all calls together scan the window
-// once.
+// nextBoundary returns the first event start after i (nextEventStart), n+1 for none. It keeps the result, so that all
+// calls together scan the window once.
 func (p *parser) nextBoundary(i int) int {
-	if p.edge == 0 || i < p.edgeOf || i >= p.edge {
-		p.edgeOf, p.edge = i, nextEventStart(p.b, i, p.n)
-		if p.edge < 0 {
-			p.edge = p.n + 1
+	if p.boundary == 0 || i < p.boundaryFrom || i >= p.boundary {
+		p.boundaryFrom, p.boundary = i, nextEventStart(p.b, i, p.n)
+		if p.boundary < 0 {
+			p.boundary = p.n + 1
 		}
-		p.looked += int64(p.edge - i)
+		p.looked += int64(p.boundary - i)
 	}
-	return p.edge
+	return p.boundary
 }
 
-// limitToEvent runs f on a window that ends at the next boundary.
+// limitToEvent runs f on a window that ends at the next event start.
 func (p *parser) limitToEvent(i int, f func(i int) int) int {
 	k, n := p.nextBoundary(i), p.n
 	p.n = min(k, n)
@@ -118,9 +119,9 @@ func (p *parser) limitToEvent(i int, f func(i int) int) int {
 	return f(i)
 }
 
-// skipElement skips the element at i, which is no object. It returns the index after it, or -1.
+// skipElement skips the element at i, which is not an object. It returns the index after it, or -1.
 func (p *parser) skipElement(i int) int {
-	p.out.strange++
+	p.out.notObjects++
 	p.crossed, p.from = false, i
 	if j := p.limitToEvent(i, func(i int) int { return p.skipValue(i, element) }); j >= 0 {
 		p.looked += int64(j - i)
@@ -147,8 +148,8 @@ func (p *parser) tryEvent(i int) int {
 		return j
 	}
 	if !p.careful {
-		// Names may contain unescaped quotation marks. If one of these was taken for the end of a name, a brace in the name
-		// may have been taken for the end of the event. So check the text after the event.
+		// Names may contain unescaped quotation marks. The parser may take one for the end of the name, and then a
+		// brace in the name for the end of the event. So check the text after the event.
 		switch k := skipSpace(p.b, j); p.b[k] {
 		case ',', ']', '{':
 		default:
@@ -158,16 +159,16 @@ func (p *parser) tryEvent(i int) int {
 		}
 	}
 	p.looked += int64(j - i)
-	if p.raw != nil {
-		p.raw(i, j)
+	if p.onEvent != nil {
+		p.onEvent(i, j)
 		return j
 	}
 	p.emitEvent(i)
 	return j
 }
 
-// repairEvent handles an event at i that was not parsed: it tries careful scanning of strings (see stringEnd), else
-// leaves the event out. It returns the index where parsing continues, or -1 outside the window.
+// repairEvent handles an event at i that could not be parsed. It tries again with careful scanning of strings (see
+// stringEnd), else it leaves the event out. It returns the index where parsing continues, or -1 for more text.
 func (p *parser) repairEvent(i int, final bool) int {
 	broken := p.st == malformed
 	p.careful = true
@@ -202,8 +203,8 @@ func (p *parser) countBad(why, i int) {
 		t.events++
 	}
 	t.bad[why]++
-	if t.first < 0 {
-		t.first = t.at + int64(i)
+	if t.firstBad < 0 {
+		t.firstBad = t.at + int64(i)
 	}
 }
 
@@ -224,16 +225,16 @@ func (p *parser) lookUpCategory(t token) *catEntry {
 	return e
 }
 
-func (p *parser) copyEnds(t token, id model.NameID) nameSense {
+func (p *parser) lookUpCopy(t token, id model.NameID) nameSense {
 	s := &p.senses[id]
 	if !s.copied {
 		s.copied = true
-		s.dir, s.end = parseCopyName(decodeString(p.bytesOfToken(t)))
+		s.dir, s.hostMemory = parseCopyName(decodeString(p.bytesOfToken(t)))
 	}
 	return *s
 }
 
-// nameMax limits a name, bytes. C++ templates take some thousand, and every rule searches whole names.
+// nameMax limits a name, bytes, because every rule searches whole names. C++ templates take some thousand.
 const nameMax = 64 << 10
 
 func (p *parser) numberName(t token) model.NameID {
@@ -253,14 +254,14 @@ func (p *parser) numberName(t token) model.NameID {
 	return model.NameID(id)
 }
 
-// numberStack returns the number of a call stack plus one; 0 for an empty stack.
+// numberStack returns the number of a call stack plus one; 0 for a stack without frames.
 func (p *parser) numberStack(t token) uint32 {
 	if t.to == t.from {
 		return 0
 	}
 	id, fresh := p.stacks.numberOf(p.bytesOfToken(t))
 	if fresh {
-		text := outermostFirst(decodeString(p.bytesOfToken(t)))
+		text := reverseFrames(decodeString(p.bytesOfToken(t)))
 		p.out.stacks = append(p.out.stacks, text)
 		p.noText = append(p.noText, text == "")
 	}
@@ -270,14 +271,14 @@ func (p *parser) numberStack(t token) uint32 {
 	return id + 1
 }
 
-// Argument lists longer than longestArgs, bytes, and more than mostArgs different ones are not kept: an operator with
-// new shapes in every call would fill the memory.
+// Argument lists are dropped if they are longer than longestArgs, bytes, or after mostArgs different stacks: an
+// operator with new shapes in every call would fill the memory.
 const (
 	longestArgs = 4 << 10
 	mostArgs    = 1 << 17
 )
 
-// stackWithArgs numbers an operator's stack together with its arguments.
+// stackWithArgs numbers an operator's stack and arguments as one text, and returns the number plus one.
 func (p *parser) stackWithArgs() uint32 {
 	e := &p.ev
 	p.scratch = append(p.scratch[:0], p.bytesOfToken(e.stack)...)
@@ -295,7 +296,7 @@ func (p *parser) stackWithArgs() uint32 {
 	id, fresh := p.stacks.numberOf(key)
 	if fresh {
 		args := string(key[e.stack.to-e.stack.from:])
-		p.out.stacks = append(p.out.stacks, outermostFirst(decodeString(p.bytesOfToken(e.stack)))+args)
+		p.out.stacks = append(p.out.stacks, reverseFrames(decodeString(p.bytesOfToken(e.stack)))+args)
 		p.noText = append(p.noText, false)
 	}
 	return id + 1

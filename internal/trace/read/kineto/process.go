@@ -4,12 +4,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// arrow is the position of one end of a flow.
+// arrow is the place of one end of a flow: a track and a time.
 type arrow struct {
 	pid, tid, ts int64
 }
 
-// linkFlows sets the id of the flow at calls and device events, in traces whose events have no correlation ids.
+// linkFlows sets the flow's id as correlation id of calls and device events, in traces without correlation ids.
 func (m *merger) linkFlows() {
 	starts, ends := map[arrow]int64{}, map[arrow]int64{}
 	for _, f := range m.flows {
@@ -25,7 +25,7 @@ func (m *merger) linkFlows() {
 	if len(starts) > 0 {
 		for h := range m.host.eachRow() {
 			if h.Kind == model.API {
-				k := m.keys[h.Lane]
+				k := m.laneKeys[h.Lane]
 				h.Corr = starts[arrow{k.pid, k.tid, h.Start}]
 			}
 		}
@@ -37,10 +37,10 @@ func (m *merger) linkFlows() {
 	}
 }
 
-// assignProcesses finds the process that launched each device event, because the format stores the device as its
-// process. If one process calls the runtime, it owns all events. In a merged file, a device belongs to the process
-// whose calls explain its events (equal ids, and the call comes first). A device without a clear winner keeps -1, any
-// process.
+// assignProcesses finds the process that launched each device event, because the format stores the device instead. If
+// only one process calls the runtime, it launched all events. In a merged file, a device belongs to the process whose
+// calls match its events: equal correlation ids, and the call begins first. A device without a clear winner keeps -1,
+// any process.
 func (m *merger) assignProcesses() {
 	t := m.t
 	callers := map[int32]bool{}
@@ -67,10 +67,10 @@ func (m *merger) assignProcesses() {
 	}
 }
 
-// sampledEvents limits the events per device that determine its process.
+// sampledEvents limits the events per device from which findOwners finds its process.
 const sampledEvents = 4096
 
-// findOwners finds the process of each device's events; -1 means that it is unclear.
+// findOwners sets owner[d] to the process that launched the events of device d; -1 unclear.
 func findOwners(t *model.Trace, owner []int32) {
 	type call struct {
 		process int32
@@ -115,10 +115,10 @@ func findOwners(t *model.Trace, owner []int32) {
 	electOwners(votes, owner)
 }
 
-// electOwners sets owner[d] to the process with the most votes for device d. A vote is an API call with the correlation
-// id of one of the device's operations that begins before the operation. Ranks that run the same program use the same
-// ids, so several processes can have nearly as many votes; then processes that already own another device are excluded.
-// A device without a clear winner gets -1.
+// electOwners sets owner[d] to the process with most votes for device d. A call is a vote of its process if it has
+// the correlation id of one of the device's operations and begins before that operation. Ranks of one program use the
+// same ids, so that several processes may have nearly as many votes. Then processes that already own another device
+// are excluded. A device without a clear winner gets -1.
 func electOwners(votes []map[int32]int, owner []int32) {
 	taken := map[int32]bool{}
 	for d := range owner {
@@ -139,8 +139,8 @@ func electOwners(votes []map[int32]int, owner []int32) {
 	}
 }
 
-// findWinner returns the process with the most votes among those not taken. It returns -1 if another of them has nearly
-// as many votes, or a taken process clearly more.
+// findWinner returns the process with the most votes among those not taken. It returns -1 if another free process has
+// nearly as many votes, or a taken one clearly more.
 func findWinner(votes map[int32]int, taken map[int32]bool) int32 {
 	best, first, second, most := int32(-1), 0, 0, 0
 	for p, n := range votes {

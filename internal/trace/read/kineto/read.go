@@ -1,8 +1,9 @@
 // Package kineto reads traces of PyTorch's profiler: Kineto's Chrome trace JSON, plain or compressed, of any release.
 //
-// The text is read once, in blocks, and not stored. One goroutine reads, decompresses and cuts it at likely event
-// boundaries; parsers turn blocks into batches of events under that assumption; a merger merges the batches in file
-// order, checks the assumption, and parses wrongly cut text again. An event allocates only its table row.
+// The text is read once, in blocks, and not stored. One goroutine reads and decompresses it, and cuts it where an
+// event seems to begin. Parsers turn blocks into batches of events, assuming that the cuts are right. A merger merges
+// the batches in file order, checks the cuts, and parses wrongly cut text again. An event allocates only its table
+// row.
 //
 // Damaged files are repaired, not refused: see stringEnd for quotation marks in names, repairEvent for unreadable
 // events, and Trace.Warnings for the repairs made.
@@ -40,28 +41,28 @@ func IsTrace(head []byte) bool {
 
 var eventsMember = lazyregexp.New(`"traceEvents"\s*:\s*\[`)
 
-// Read reads and finishes one trace (model.Trace.Finish). The first bytes of r distinguish plain text, gzip and zstd;
-// path is for messages. Device events name no process in this format; assignProcesses finds it.
+// Read reads and finishes one trace (model.Trace.Finish). It recognises plain text, gzip and zstd by the first bytes
+// of r; path is for messages. Device events name no process in this format; assignProcesses finds it.
 //
 // A truncated file, or one with broken compression, yields the part before the damage, with Truncated set and a
 // warning. So does a trace that exceeds the memory budget room (bytes, 0 for outside.TraceMemory). Errors wrap
-// gpuprof.ErrInput (no such trace, or no events) or the context's error.
+// gpuprof.ErrInput (no trace of this format, or no events) or the context's error.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*model.Trace, error) {
 	return read(ctx, r, path, readOptions{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }
 
 func read(ctx context.Context, r io.Reader, path string, how readOptions) (*model.Trace, error) {
-	src := open(r, how.block)
+	src := openSource(r, how.block)
 	defer src.close()
 	if src.empty {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty", path).WithFix("record a trace with torch.profiler and export_chrome_trace (docs/analyze.md)")
 	}
 	m := newMerger(path, how.parsers)
 	m.room = model.NewRoom(how.room)
-	if err := run(ctx, src, m, how.parsers); err != nil {
+	if err := runParsers(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}
-	if m.doc.bad >= 0 && !m.full { // the end of the file shows whether the text is damaged
+	if m.doc.malformedAt >= 0 && !m.full { // the compressed data's end shows whether the file is damaged
 		src.readToEnd(ctx)
 	}
 	return m.buildTrace(src)
@@ -78,8 +79,8 @@ func (m *merger) buildTrace(src *source) (*model.Trace, error) {
 	return m.t, nil
 }
 
-// run moves the blocks of src through the parsers into m.
-func run(ctx context.Context, src *source, m *merger, parsers int) error {
+// runParsers has parsers turn the blocks of src into batches, and merges the batches into m.
+func runParsers(ctx context.Context, src *source, m *merger, parsers int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -135,20 +136,20 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 	return nil
 }
 
-// checkEvents returns the error for a file without anything to analyse.
+// checkEvents returns an error if the file has nothing to analyse.
 func (m *merger) checkEvents(src *source) error {
 	if m.phased > 0 && m.host.n+m.gpu.n+m.memory.n > 0 {
 		return nil
 	}
 	failed := src.err != nil && !errors.Is(src.err, io.EOF)
-	if m.end == 0 && failed && src.form == "" {
+	if m.textLen == 0 && failed && src.compression == "" {
 		return fmt.Errorf("reading trace %s: %w", m.t.Path, src.err)
 	}
 	var why string
 	switch {
-	case m.end == 0 && failed:
-		why = fmt.Sprintf("the %s data cannot be read (%v); copy the file again, or", src.form, src.err)
-	case m.end == 0 || m.doc.state == begin:
+	case m.textLen == 0 && failed:
+		why = fmt.Sprintf("the %s data cannot be read (%v); copy the file again, or", src.compression, src.err)
+	case m.textLen == 0 || m.doc.state == begin:
 		why = "the file holds no text;"
 	case !m.doc.objects:
 		why = m.describeDocument()
@@ -160,12 +161,12 @@ func (m *merger) checkEvents(src *source) error {
 
 func (m *merger) cutEarly() string {
 	if m.tooLong {
-		return fmt.Sprintf("the element at byte %d, before its first event, is longer than %d MiB;", m.cut, carryMax>>20)
+		return fmt.Sprintf("the element at byte %d, before its first event, is longer than %d MiB;", m.unfinished, carryMax>>20)
 	}
-	return fmt.Sprintf("the text ends at byte %d before its first event does; copy the file again, or", m.end)
+	return fmt.Sprintf("the text ends at byte %d before its first event does; copy the file again, or", m.textLen)
 }
 
-// describeDocument describes a document without an event array.
+// describeDocument explains why a document without an event array cannot be read.
 func (m *merger) describeDocument() string {
 	d := &m.doc
 	switch {
@@ -173,19 +174,19 @@ func (m *merger) describeDocument() string {
 		return "this is a binary file and no JSON trace;"
 	case d.noArray:
 		return "traceEvents is no array of events;"
-	case d.bad >= 0:
-		return fmt.Sprintf("this is no JSON trace (byte %d);", d.bad)
+	case d.malformedAt >= 0:
+		return fmt.Sprintf("this is no JSON trace (byte %d);", d.malformedAt)
 	case d.state == finished:
 		return "this is JSON without an array traceEvents;"
 	}
 	return m.cutEarly()
 }
 
-// describeEmptyArray describes an array without a usable event.
+// describeEmptyArray explains why an array has no usable event.
 func (m *merger) describeEmptyArray(failed bool) string {
-	none := m.t.Events == 0 && m.strange == 0
+	none := m.t.Events == 0 && m.notObjects == 0
 	switch {
-	case failed || none && (m.cut >= 0 || m.doc.state != finished && !m.doc.array):
+	case failed || none && (m.unfinished >= 0 || m.doc.state != finished && !m.doc.array):
 		return m.cutEarly()
 	case none:
 		return "the trace holds 0 events; profile at least one step:"

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// The scanner works on windows: b[:n] is text, followed by at least pad bytes of 0xFF. These end every token and are
-// no structure, so that loops need not check n and can load eight bytes anywhere.
+// The scanner works on windows: b[:n] is text, followed by at least pad bytes of 0xFF. The padding ends every token
+// and has no meaning in JSON, so that loops need not check n and can load eight bytes anywhere.
 const pad = 64
 
 // status is the result of parsing an element.
@@ -16,7 +16,7 @@ type status uint8
 const (
 	fine       status = iota
 	incomplete        // the window ended inside the element
-	malformed         // no JSON, even with repairs
+	malformed         // not JSON, even with repairs
 )
 
 const (
@@ -36,7 +36,7 @@ func skipSpace(b []byte, i int) int {
 	}
 	for {
 		w := load(b, i)
-		// A byte above ' ' carries into its top bit or already has it set.
+		// The addition sets the top bit of every byte above ' ' that does not have it already.
 		if m := (w&^highs + ones*(0x7F-' ') | w) & highs; m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
@@ -72,7 +72,7 @@ func findQuote(b []byte, i, n int) int {
 	return n
 }
 
-// isEscaped reports whether an odd number of backslashes, none before from, precedes the character at q.
+// isEscaped reports whether an odd number of backslashes in b[from:q] precedes the character at q directly.
 func isEscaped(b []byte, from, q int) bool {
 	k := q
 	for k > from && b[k-1] == '\\' {
@@ -81,7 +81,7 @@ func isEscaped(b []byte, from, q int) bool {
 	return (q-k)&1 == 1
 }
 
-// stringRole is the role of a string, which decides the characters that may follow.
+// stringRole is the place of a string in JSON. It decides which characters may follow.
 type stringRole uint8
 
 const (
@@ -122,9 +122,9 @@ func (p *parser) stringEnd(i int, at stringRole) int {
 	}
 }
 
-// closesString reports whether the mark at q closes a string in an event for which the simple rule failed: the
+// closesString reports whether the mark at q closes a string in an event for which the simple rule failed. The
 // following text must continue the enclosing object or array. A mark after a single backslash may close a string too,
-// because Windows paths arrive unescaped.
+// because Windows paths are written without escapes.
 func (p *parser) closesString(from, q int, at stringRole) bool {
 	b := p.b
 	if isEscaped(b, from, q) && at != member {
@@ -162,8 +162,8 @@ func (p *parser) isKeyAt(i int) bool {
 
 var valueStart = bytesOf("\"-0123456789[{tfnNI")
 
-// stop ends numbers and literals, and includes the padding.
-var stop = bytesOf(",:}]\"\xff\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+// endsToken are the bytes that end a number or a literal: structure, white space and padding.
+var endsToken = bytesOf(",:}]\"\xff\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 
 func bytesOf(s string) (t [256]bool) {
 	for i := range len(s) {
@@ -174,7 +174,7 @@ func bytesOf(s string) (t [256]bool) {
 
 // tokenEnd returns the end of the number or literal at i.
 func tokenEnd(b []byte, i int) int {
-	for !stop[b[i]] {
+	for !endsToken[b[i]] {
 		i++
 	}
 	return i
@@ -202,7 +202,7 @@ func (p *parser) skipValue(i int, at stringRole) int {
 // skipNested returns the index after the array or object at i.
 func (p *parser) skipNested(i int) int {
 	b := p.b
-	// One bit per open bracket, 1 for an object. Beyond a depth of 64 the kinds are not checked.
+	// One bit per open bracket: 1 for an object, 0 for an array. Beyond a depth of 64 the kinds are not checked.
 	depth, objects, deep := 0, uint64(0), false
 	for {
 		// Both brackets, both braces (and Y, y, _) become 0x7F if or-ed with 0x26.
@@ -263,7 +263,7 @@ func (p *parser) nestedString(i int, object bool) int {
 // failAt records why parsing stopped at i and returns -1.
 func (p *parser) failAt(i int) int {
 	p.st = malformed
-	p.vain += min(i, p.n) - p.from
+	p.fruitless += min(i, p.n) - p.from
 	p.looked += int64(min(i, p.n) - p.from)
 	if i >= p.n && !p.crossed {
 		p.st = incomplete
@@ -271,9 +271,9 @@ func (p *parser) failAt(i int) int {
 	return -1
 }
 
-// isEventStart reports whether an event of the array begins at the brace at i: after "}," and with a key that events
-// have. The result may be wrong, so callers that cut text there verify it later. The colon after the key also ends
-// every string left open before.
+// isEventStart reports whether an event of the array seems to begin at the brace at i: it follows "}," and has a key
+// of events. It may be wrong, so callers that cut text there check it later. The colon after the key closes every
+// string that is still open.
 func isEventStart(b []byte, i, n int) bool {
 	k := skipSpaceBack(b, i-1)
 	if k < 1 || b[k] != ',' {

@@ -39,30 +39,31 @@ func writePadding(buf []byte, n int) {
 
 // source reads and decompresses text and cuts it into blocks.
 type source struct {
-	block int
-	r     io.Reader
-	close func()
-	form  string // "gzip", "zstd" or ""
-	tail  []byte // text after the last cut
-	at    int64  // index of the next block in the text
-	err   error  // why reading ended, io.EOF at the end of the file
-	empty bool   // the file has no bytes
+	block       int
+	r           io.Reader
+	close       func()
+	compression string // "gzip", "zstd" or ""
+	tail        []byte // text after the last cut
+	at          int64  // index of the next block in the text
+	err         error  // why reading ended, io.EOF at the end of the file
+	empty       bool   // the file has no bytes
 }
 
-// open decompresses r if needed.
-func open(r io.Reader, block int) *source {
+// openSource makes the source of a file's text, decompressed if needed.
+func openSource(r io.Reader, block int) *source {
 	text := outside.Unfold(r, outside.Trace())
-	s := &source{block: block, r: text, close: text.Close, form: text.Form()}
+	s := &source{block: block, r: text, close: text.Close, compression: text.Form()}
 	if first := [1]byte{}; len(text.Peek(1)) == 0 {
 		_, s.err = text.Read(first[:])
-		s.empty = s.form == "" && errors.Is(s.err, io.EOF)
+		s.empty = s.compression == "" && errors.Is(s.err, io.EOF)
 	}
 	return s
 }
 
-// nextBlock fills the block; it returns false at the end of the text.
+// nextBlock fills k with the next block. It returns false at the end of the text.
 func (s *source) nextBlock(k *block) bool {
-	// It looks for a cut in the last quarter; text after the cut goes into the next block.
+	// It cuts at the last event start in the last quarter of the block; the text after the cut goes into the next
+	// block.
 	search := s.block / 4
 	if k.buf == nil {
 		k.buf = make([]byte, s.block+search+pad)
@@ -94,9 +95,9 @@ func (s *source) nextBlock(k *block) bool {
 	return k.n > 0
 }
 
-// readToEnd reads a compressed file to its end, which may show an error.
+// readToEnd reads a compressed file to its end, where its checksum may show an error.
 func (s *source) readToEnd(ctx context.Context) {
-	if s.form == "" {
+	if s.compression == "" {
 		return
 	}
 	for buf := make([]byte, s.block); s.err == nil && ctx.Err() == nil; {
@@ -104,8 +105,8 @@ func (s *source) readToEnd(ctx context.Context) {
 	}
 }
 
-// feedBlocks sends each block, in order, to both channels order and work, until the text or ctx ends. Used blocks
-// return through free.
+// feedBlocks sends each block to the channels work and order, until the text or ctx ends. The receiver of order sends
+// used blocks back through free.
 func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free <-chan *block) {
 	defer close(order)
 	defer close(work)
@@ -120,7 +121,7 @@ func (s *source) feedBlocks(ctx context.Context, order, work chan<- *block, free
 			return
 		}
 		k.done = make(chan *batch, 1)
-		if first { // begins before the first event
+		if first { // the merger reads it, because it begins before the first event
 			k.done <- nil
 		} else {
 			select {

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// decodeString returns a JSON string as valid UTF-8: unknown escapes stay, invalid bytes become U+FFFD.
+// decodeString returns the text of a JSON string as valid UTF-8. Unknown escapes stay unchanged; invalid bytes
+// become U+FFFD.
 func decodeString(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return strings.ToValidUTF8(string(raw), "\uFFFD")
@@ -48,15 +49,16 @@ func decodeString(raw []byte) string {
 	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// codePoint parses four hexadecimal digits, or a surrogate pair, and returns the bytes used, 0 without digits.
+// codePoint parses four hexadecimal digits, or a surrogate pair. It returns the number of bytes used, 0 without
+// digits.
 func codePoint(s []byte) (rune, int) {
-	r, ok := hex4(s)
+	r, ok := parseHex4(s)
 	if !ok {
 		return 0, 0
 	}
 	if utf16.IsSurrogate(r) {
 		if len(s) >= 10 && s[4] == '\\' && s[5] == 'u' {
-			if low, ok := hex4(s[6:]); ok {
+			if low, ok := parseHex4(s[6:]); ok {
 				if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
 					return both, 10
 				}
@@ -67,7 +69,7 @@ func codePoint(s []byte) (rune, int) {
 	return r, 4
 }
 
-func hex4(s []byte) (rune, bool) {
+func parseHex4(s []byte) (rune, bool) {
 	if len(s) < 4 {
 		return 0, false
 	}
@@ -85,7 +87,7 @@ func hex4(s []byte) (rune, bool) {
 	return r, true
 }
 
-func outermostFirst(s string) string {
+func reverseFrames(s string) string {
 	frames := strings.Split(s, ";")
 	out := frames[:0]
 	for _, f := range frames {

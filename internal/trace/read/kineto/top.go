@@ -15,28 +15,29 @@ const (
 	inSkipped       // in a skipped or captured value
 	inEvents        // in the event array
 	finished        // after the document
-	lost            // in text that is no JSON, searching the event array
+	searching       // searching the event array in text that is not JSON
 )
 
 // captureMax limits the captured length of a top-level value, bytes.
 const captureMax = 4 << 20
 
-// topLevel parses the top level of the text, window by window. It may stop before a window's end to get more text.
+// topLevel parses the document around the event array, window by window. It may stop before a window's end to get
+// more text.
 type topLevel struct {
 	state   state
 	array   bool // the document is an event array
 	objects bool // traceEvents was an array, or the document is one
 	binary  bool // the document does not begin with text
-	noArray bool // traceEvents was something else
+	noArray bool // traceEvents was no array
 
-	key   string
-	depth int  // of brackets in a skipped value
-	inStr bool // in a string of a skipped value
-	kept  []byte
-	keep  bool
-	found map[string][]byte // captured values by key
-	bad   int64             // first index that is no JSON, -1 none
-	extra int64             // index of text after the document, -1 none
+	key         string
+	depth       int  // of brackets in a skipped value
+	inStr       bool // in a string of a skipped value
+	kept        []byte
+	keep        bool
+	found       map[string][]byte // captured values by key
+	malformedAt int64             // index of the first text that is not JSON, -1 none
+	extraAt     int64             // index of text after the document, -1 none
 }
 
 func isWanted(key string) bool {
@@ -47,26 +48,27 @@ func isWanted(key string) bool {
 	return false
 }
 
-// readOutside reads the window of p from i up to the event array or its end, and returns the index reached.
+// readOutside reads the window of p from i on, up to the event array or the window's end, and returns the index
+// reached.
 func (d *topLevel) readOutside(p *parser, i int, at int64, final bool) int {
 	for i < p.n {
 		was, from := d.state, i
 		switch d.state {
 		case begin:
 			if i = d.readOpening(p.b, i, p.n); d.state == begin && at+int64(i) > carryMax {
-				d.state, d.bad, d.binary = finished, 0, p.b[0] == 0 // blanks or zeros, perhaps without end
+				d.state, d.malformedAt, d.binary = finished, 0, p.b[0] == 0 // white space or zeros, perhaps without end
 			}
 		case inObject:
 			i = d.readMember(p, i, at, final)
 		case inSkipped:
 			i = d.skipMember(p, i, final)
-		case lost:
-			if i = d.searchEvents(p.b[:p.n], i); d.state == lost && at+int64(i)-d.bad > carryMax {
+		case searching:
+			if i = d.searchEvents(p.b[:p.n], i); d.state == searching && at+int64(i)-d.malformedAt > carryMax {
 				d.state = finished // no file has so much text before its events
 			}
 		case finished:
-			if j := skipSpace(p.b, i); j < p.n && d.extra < 0 {
-				d.extra = at + int64(j)
+			if j := skipSpace(p.b, i); j < p.n && d.extraAt < 0 {
+				d.extraAt = at + int64(j)
 			}
 			return p.n
 		case inEvents:
@@ -93,14 +95,14 @@ func (d *topLevel) readOpening(b []byte, i, n int) int {
 		if i >= n {
 			return n
 		}
-		d.state, d.bad = lost, int64(i)
+		d.state, d.malformedAt = searching, int64(i)
 		d.binary = b[i] < ' ' || b[i] > '~' || bytes.IndexByte(b[i:min(n, i+512)], 0) >= 0
 		return i
 	}
 	return i + 1
 }
 
-// readMember reads a key and the first character of its value.
+// readMember reads a key and finds the start of its value.
 func (d *topLevel) readMember(p *parser, i int, at int64, final bool) int {
 	b, from := p.b, i
 	for i = skipSpace(b, i); b[i] == ','; i = skipSpace(b, i) {
@@ -140,11 +142,11 @@ func (d *topLevel) readMember(p *parser, i int, at int64, final bool) int {
 }
 
 func (d *topLevel) markMalformed(i int, at int64) int {
-	if d.bad < 0 {
-		d.bad = at + int64(i)
+	if d.malformedAt < 0 {
+		d.malformedAt = at + int64(i)
 	}
-	d.state = lost
-	if d.objects { // the events are already read
+	d.state = searching
+	if d.objects { // the events have been read
 		d.state = finished
 	}
 	return i
@@ -157,15 +159,16 @@ func (d *topLevel) skipMember(p *parser, i int, final bool) int {
 	}
 	if done {
 		d.state = inObject
-		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) { // in a cut of a cut, the outer one comes first
+		// A cut of a cut trace has two descriptions. The first one describes the outer cut, and counts.
+		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) {
 			d.found[d.key] = d.kept
 		}
 	}
 	return j
 }
 
-// scanValue scans a value, as far as the window holds it. It leaves the last characters for the next window if the
-// following characters decide their meaning.
+// scanValue scans the part of a value that is in the window. It leaves the window's last characters for the next window
+// if their meaning depends on the characters after them.
 func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	b := p.b
 	for i < p.n {
@@ -209,7 +212,7 @@ func (d *topLevel) scanValue(p *parser, i int, final bool) (int, bool) {
 	return p.n, false
 }
 
-// trimBackslashes returns the end of b[from:to] without its last backslashes, because a window must not split an
+// trimBackslashes returns the end of b[from:to] without trailing backslashes, because a window must not split an
 // escape.
 func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 	if final {
@@ -223,7 +226,7 @@ func (d *topLevel) trimBackslashes(b []byte, from, to int, final bool) int {
 
 var eventsKey = []byte(`"traceEvents"`)
 
-// searchEvents searches the event array in text that is no JSON.
+// searchEvents searches text that is not JSON for the event array.
 func (d *topLevel) searchEvents(b []byte, i int) int {
 	k := bytes.Index(b[i:], eventsKey)
 	if k < 0 {

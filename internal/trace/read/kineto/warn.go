@@ -20,38 +20,38 @@ func (m *merger) addWarnings(src *source) {
 	if src.err != nil && !errors.Is(src.err, io.EOF) {
 		cause = src.err
 	}
-	whole := d.state == finished && m.cut < 0 || d.array && d.state == inEvents && m.cut < 0
+	whole := d.state == finished && m.unfinished < 0 || d.array && d.state == inEvents && m.unfinished < 0
 	switch {
 	case m.full:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the trace holds more than the %s that memory has room for: the rest of its text, from byte %d on, was left out", outside.MemoryText(outside.TraceMemory()), m.end),
+		t.Warn("truncated", fmt.Sprintf("the trace holds more than the %s that memory has room for: the rest of its text, from byte %d on, was left out", outside.MemoryText(outside.TraceMemory()), m.textLen),
 			"set "+outside.MemoryVariable+" higher, or record fewer steps")
 	case cause != nil && d.state == finished && errors.Is(cause, gzip.ErrHeader):
-		d.extra = m.end
+		d.extraAt = m.textLen
 	case cause != nil:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the %s could not be read after byte %d of its text (%v); the part before that is analysed", formName(src.form), m.end, cause), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the %s could not be read after byte %d of its text (%v); the part before that is analysed", nameCompression(src.compression), m.textLen, cause), recordAgain)
 	case m.tooLong:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the element at byte %d is longer than %d MiB, and no event is; the part before that is analysed", m.cut, carryMax>>20), recordAgain)
-	case m.cut >= 0:
+		t.Warn("truncated", fmt.Sprintf("the element at byte %d is longer than %d MiB, and no event is; the part before that is analysed", m.unfinished, carryMax>>20), recordAgain)
+	case m.unfinished >= 0:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside the element that begins at byte %d; the part before that is analysed", m.end, m.cut), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside the element that begins at byte %d; the part before that is analysed", m.textLen, m.unfinished), recordAgain)
 	case !whole:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; the part before that is analysed", m.end), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; the part before that is analysed", m.textLen), recordAgain)
 	}
-	if d.bad >= 0 {
-		t.Warn("malformed", fmt.Sprintf("the text around the events is not JSON at byte %d; its data about devices and ranks may be missing", d.bad), recordAgain)
+	if d.malformedAt >= 0 {
+		t.Warn("malformed", fmt.Sprintf("the text around the events is not JSON at byte %d; its data about devices and ranks may be missing", d.malformedAt), recordAgain)
 	}
-	if d.extra >= 0 && m.cut < 0 && d.bad < 0 {
-		t.Warn("trailing-data", fmt.Sprintf("the text after the trace, from byte %d, was ignored", d.extra), "")
+	if d.extraAt >= 0 && m.unfinished < 0 && d.malformedAt < 0 {
+		t.Warn("trailing-data", fmt.Sprintf("the text after the trace, from byte %d, was ignored", d.extraAt), "")
 	}
 	m.warnBad()
 	m.warnUnknown()
 }
 
-func formName(form string) string {
+func nameCompression(form string) string {
 	if form == "" {
 		return "file"
 	}
@@ -70,18 +70,18 @@ func (m *merger) warnBad() {
 		}
 		total += n
 	}
-	if m.strange > 0 {
-		total += m.strange
-		parts = append(parts, fmt.Sprintf("%d no objects", m.strange))
+	if m.notObjects > 0 {
+		total += m.notObjects
+		parts = append(parts, fmt.Sprintf("%d no objects", m.notObjects))
 	}
 	if total == 0 {
 		return
 	}
 	where := ""
-	if m.first >= 0 {
-		where = fmt.Sprintf(", the first at byte %d", m.first)
+	if m.firstBad >= 0 {
+		where = fmt.Sprintf(", the first at byte %d", m.firstBad)
 	}
-	m.t.Warn("bad-event", fmt.Sprintf("%d of %d events could not be used as they are%s: %s", total, m.t.Events+m.strange, where, strings.Join(parts, ", ")), "")
+	m.t.Warn("bad-event", fmt.Sprintf("%d of %d events could not be used as they are%s: %s", total, m.t.Events+m.notObjects, where, strings.Join(parts, ", ")), "")
 }
 
 var badTexts = [badKinds]string{

@@ -22,11 +22,12 @@ import (
 // headerSize is the length of the SQLite database header.
 const headerSize = 100
 
-// maxValue limits a single value, bytes. The longest in an export is a program's captured output, which is not read.
+// maxValue limits a single value, bytes. The longest values in an export are a program's captured output, which is
+// not read.
 const maxValue = 64 << 20
 
-// expectedSize returns the length of the database by its header: page size (offset 16, 1 means 65536) times page count
-// (offset 28). The count is valid only if the change counter (24) equals the counter at 92. See
+// expectedSize returns the length of the database by its header, 0 unknown: page size (offset 16, 1 means 65536)
+// times page count (offset 28). The count is valid only if the change counter (24) equals the counter at 92. See
 // https://www.sqlite.org/fileformat.html, section 1.3.
 func expectedSize(head []byte) int64 {
 	be := binary.BigEndian
@@ -50,16 +51,16 @@ type database struct {
 	table map[string]columns // by name without version
 	// oldRocprof reports that the first version of rocprof wrote the database.
 	oldRocprof bool
-	named      map[string]string // name with version, for tables that have one
+	versioned  map[string]string // full name of a table by its name without version, if it has a version
 }
 
 // columns maps lower-case column names to names quoted for a query.
 type columns map[string]string
 
-// databaseURI returns the URI that opens a database read-only, without lock and journal. trusted_schema keeps views
+// databaseURI returns the URI that opens a database read-only, without lock and journal. trusted_schema=0 keeps views
 // and defaults of a hostile schema from calling functions with side effects.
 func databaseURI(f file) (string, error) {
-	abs, err := filepath.Abs(f.at)
+	abs, err := filepath.Abs(f.dataPath)
 	if err != nil {
 		return "", err
 	}
@@ -70,19 +71,18 @@ func databaseURI(f file) (string, error) {
 	uri := (&url.URL{Scheme: "file", Path: abs}).String()
 	uri += "?mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)&_pragma=temp_store(memory)"
 	if f.isShort() {
-		// If the file lacks pages, SQLite reads it only with a schema declared to be under repair. The file still cannot be
-		// written.
+		// SQLite reads a file that lacks pages only if its schema is writable. The file is still opened read-only.
 		uri += "&_pragma=writable_schema(1)"
 	}
 	return uri, nil
 }
 
-func open(ctx context.Context, f file) (*database, error) {
+func openDatabase(ctx context.Context, f file) (*database, error) {
 	uri, err := databaseURI(f)
 	if err != nil {
 		return nil, damagedError(f, err)
 	}
-	d := &database{file: f, table: map[string]columns{}, named: map[string]string{}}
+	d := &database{file: f, table: map[string]columns{}, versioned: map[string]string{}}
 	if d.db, err = sql.Open("sqlite", uri); err != nil {
 		return nil, damagedError(f, err)
 	}
@@ -111,9 +111,9 @@ func (d *database) close() {
 }
 
 func damagedError(f file, err error) error {
-	again := "export the report again with: " + export + " report.nsys-rep"
+	again := "export the report again with: " + exportCommand + " report.nsys-rep"
 	if f.rocpd {
-		again = "record again with: " + rocprof
+		again = "record again with: " + rocprofCommand
 	}
 	if f.isShort() {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read", f.path, f.size, f.expected, err).WithFix("copy it again, or %s", again)
@@ -142,13 +142,13 @@ func (d *database) readSchema(ctx context.Context) error {
 		base := name
 		if _, _, ok := rocpdTable(name); !ok && !isWantedTable(name) {
 			plain, version := splitVersion(name)
-			if version == "" || !isWantedTable(plain) || slices.Contains(names, plain) || d.named[plain] > name {
+			if version == "" || !isWantedTable(plain) || slices.Contains(names, plain) || d.versioned[plain] > name {
 				continue
 			}
-			base, d.named[plain] = plain, name
+			base, d.versioned[plain] = plain, name
 		}
 		cols := columns{}
-		// hidden: 0 for ordinary columns, else for generated columns, which are computed.
+		// hidden is 0 for ordinary columns. Other columns are generated, which means computed.
 		err := d.queryRows(ctx, `SELECT name FROM pragma_table_xinfo(`+quoteSQL(name, '\'')+`) WHERE hidden = 0`, 1, func(v []any) {
 			if s, ok := v[0].(string); ok {
 				cols[strings.ToLower(s)] = quoteSQL(s, '"')
@@ -164,7 +164,7 @@ func (d *database) readSchema(ctx context.Context) error {
 
 // quotedTable returns a table's full name for a query, from its name without version.
 func (d *database) quotedTable(table string) string {
-	return quoteSQL(cmp.Or(d.named[table], table), '"')
+	return quoteSQL(cmp.Or(d.versioned[table], table), '"')
 }
 
 func quoteSQL(s string, mark rune) string {
@@ -172,7 +172,7 @@ func quoteSQL(s string, mark rune) string {
 	return m + strings.ReplaceAll(s, m, m+m) + m
 }
 
-// firstColumn returns the first of the names that the table has, else "NULL".
+// firstColumn returns the first of the given columns that the table has, else "NULL".
 func (c columns) firstColumn(names ...string) string {
 	for _, n := range names {
 		if q, ok := c[strings.ToLower(n)]; ok {
@@ -191,7 +191,7 @@ func (c columns) hasAll(names ...string) bool {
 	return true
 }
 
-// errRows is the error for a table with more rows than fit into the file: its pages form a cycle.
+// errRows is the error for a table with more rows than fit into the file, because its pages form a cycle.
 var errRows = errors.New("more rows than the file has room for")
 
 // Least size of a row in the file, bytes: pointer, sizes and header; for an event also times and thread or stream.
@@ -200,12 +200,14 @@ const (
 	leastEvent = 16
 )
 
-// queryRows calls row for each row with width values: nil, int64, float64, string or []byte, valid during the call.
+// queryRows calls row for each row of a query of width columns. A value is nil, int64, float64, string or []byte, and
+// valid only during the call.
 func (d *database) queryRows(ctx context.Context, q string, width int, row func([]any)) error {
 	return d.scanRows(ctx, q, width, leastRow, row)
 }
 
-// scanRows is queryRows for rows of at least least bytes. It reads at most as many rows as the file can hold.
+// scanRows is queryRows for rows that take at least least bytes in the file. It reads at most as many rows as fit
+// into the file.
 func (d *database) scanRows(ctx context.Context, q string, width int, least int64, row func([]any)) error {
 	rows, err := d.conn.QueryContext(ctx, q)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Memory outside the tables, bytes: of a name without its text, a requested string, a call chain, and a frame with its
-// text.
+// Memory of data outside the tables, bytes: a name without its text, a requested string, a call chain, a frame with
+// its text.
 const (
 	pendingBytes = 192
 	foundBytes   = 96
@@ -43,8 +43,8 @@ func (r *reader) isKept(start int64) bool {
 	return r.room.Keeps(start)
 }
 
-// fitBudget drops the latest events if the memory budget is exceeded, until there is room to read on. If other data
-// exhausts the budget, no more events are kept.
+// fitBudget makes room to read on if the memory budget is exceeded: it drops the latest events. If data other than
+// events exhausts the budget, no more events are kept.
 func (r *reader) fitBudget() {
 	if r.full || !r.room.Over(r.usedBytes()) {
 		return

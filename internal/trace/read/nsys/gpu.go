@@ -16,9 +16,9 @@ func commonColumns(c columns) []string {
 
 const nCommon = 4
 
-// newOperation sets the fields from the values of commonColumns.
+// newOperation makes a device operation from the values of commonColumns.
 func (r *reader) newOperation(kind model.Kind, start, end int64, v []any) model.GPU {
-	pid := int32(-1) // Finish searches all processes
+	pid := int32(-1) // unknown: Finish searches the calls of all processes
 	if g, ok := parseInteger(v[3]); ok && g != 0 {
 		pid, _ = pidTid(g)
 	} else {
@@ -28,17 +28,17 @@ func (r *reader) newOperation(kind model.Kind, start, end int64, v []any) model.
 		Device: r.deviceIndex(int64(pid), integerOrZero(v[0])), Stream: integerOrZero(v[1]), Corr: integerOrZero(v[2]), Process: pid}
 }
 
-// productSQL multiplies columns in SQL; missing ones make the product NULL.
+// productSQL multiplies three columns in SQL. The product is NULL if a column is missing.
 func productSQL(c columns, x, y, z string) string {
 	return c.firstColumn(x) + "*" + c.firstColumn(y) + "*" + c.firstColumn(z)
 }
 
-// graphSQL is the SQL condition for operations of graph launches.
+// graphSQL is the SQL condition that a graph launch started the operation.
 func graphSQL(c columns) string {
 	return "COALESCE(" + c.firstColumn("graphNodeId") + ",0)<>0 OR COALESCE(" + c.firstColumn("graphId") + ",0)<>0"
 }
 
-func largest(a, b model.KernelResources) model.KernelResources {
+func maxResources(a, b model.KernelResources) model.KernelResources {
 	return model.KernelResources{Registers: max(a.Registers, b.Registers), SharedBytes: max(a.SharedBytes, b.SharedBytes), LocalBytes: max(a.LocalBytes, b.LocalBytes)}
 }
 
@@ -54,7 +54,7 @@ func (r *reader) readKernels(ctx context.Context, table string, c columns) error
 		g.Threads = int32(max(0, min(integerOrZero(v[nCommon+2]), math.MaxInt32)))
 		g.Graph = integerOrZero(v[nCommon+3]) != 0
 		was := r.t.Resources[g.Name]
-		if now := largest(was, model.KernelResources{Registers: integerOrZero(v[nCommon+4]), SharedBytes: integerOrZero(v[nCommon+5]), LocalBytes: integerOrZero(v[nCommon+6])}); now != was {
+		if now := maxResources(was, model.KernelResources{Registers: integerOrZero(v[nCommon+4]), SharedBytes: integerOrZero(v[nCommon+5]), LocalBytes: integerOrZero(v[nCommon+6])}); now != was {
 			r.t.Resources[g.Name] = now
 		}
 		r.addGPU(g)
@@ -147,7 +147,8 @@ func (r *reader) readFills(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// readGraphLaunches reads graphs traced as a whole (--cuda-graph-trace=graph): one row per launch, without kernels.
+// readGraphLaunches reads graphs that were traced as a whole (--cuda-graph-trace=graph): one row per launch, without
+// its kernels.
 func (r *reader) readGraphLaunches(ctx context.Context, table string, c columns) error {
 	name := r.names.internText(analyze.WholeGraph)
 	n := 0
@@ -203,7 +204,7 @@ func (r *reader) readMemory(ctx context.Context, table string, c columns) error 
 	})
 }
 
-// processLane returns the first lane seen of a process, else its main thread's.
+// processLane returns the first lane seen of a process, or else the lane of its main thread.
 func (r *reader) processLane(globalPid int64) uint32 {
 	pid, _ := pidTid(globalPid)
 	if i, ok := r.firstLane[pid]; ok {

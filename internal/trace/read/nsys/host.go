@@ -33,7 +33,7 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 	})
 }
 
-// readRanges reads NVTX: push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.
+// readRanges reads NVTX. Push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.
 func (r *reader) readRanges(ctx context.Context, table string, c columns) error {
 	kinds := map[int64]string{}
 	var ids []string
@@ -80,7 +80,8 @@ func (r *reader) readRanges(ctx context.Context, table string, c columns) error 
 	})
 }
 
-// readOverhead reads the profiler's work, but not CUDA's own work in the table, such as loading a module.
+// readOverhead reads the profiler's work. The table also has CUDA's own work, such as loading a module, which does
+// not make the trace inflated.
 func (r *reader) readOverhead(ctx context.Context, table string, c columns) error {
 	own := map[int64]bool{}
 	if e, ok := r.table[tOverheadTypes]; ok && e.hasAll("id", "label") {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// nameForm is the conversion of a string from StringIds.
+// nameForm is the way in which a string of StringIds becomes a name.
 type nameForm uint8
 
 const (
@@ -20,38 +20,38 @@ const (
 	rangeName
 )
 
-// pendingBit marks a NameID as an index into names.pending. StringIds is read last, and only for used names, to keep
-// other strings, such as a program's captured output, out of memory.
+// pendingBit marks a NameID as an index into names.pending. StringIds is read last, and only its used strings are
+// kept. So other strings, such as a program's captured output, take no memory.
 const pendingBit = model.NameID(1) << 31
 
 type names struct {
 	t       *model.Trace
 	byText  map[string]model.NameID
-	byRef   map[ref]model.NameID
-	pending []pending
-	found   map[int64]string // wanted strings by id; "" until read
+	byRef   map[stringRef]model.NameID
+	pending []pendingName
+	found   map[int64]string // requested strings by id; "" until read
 	missing int
 	bytes   int64 // memory of all names
 }
 
-type ref struct {
+type stringRef struct {
 	id   int64
 	form nameForm
 }
 
-// pending is a name whose text is not yet known.
-type pending struct {
-	ref
+// pendingName is a name whose text is not read yet.
+type pendingName struct {
+	stringRef
 	name model.NameID
 	seq  int64
 	kind model.Kind
 }
 
 func newNames(t *model.Trace) names {
-	return names{t: t, byText: map[string]model.NameID{}, byRef: map[ref]model.NameID{}, found: map[int64]string{}}
+	return names{t: t, byText: map[string]model.NameID{}, byRef: map[stringRef]model.NameID{}, found: map[int64]string{}}
 }
 
-// maxName limits a name, bytes: longer template instances are not worth keeping.
+// maxName limits a name, bytes. Longer instances of templates are cut.
 const maxName = 8192
 
 func cleanName(s string) string {
@@ -89,7 +89,8 @@ func (n *names) requestString(v any) int64 {
 	return id
 }
 
-// nameID returns the id of a column that refers to StringIds, or contains the text itself, as some tools write.
+// nameID returns the name in a column that refers to StringIds, or that contains the text itself, as some tools write
+// it.
 func (n *names) nameID(v any, f nameForm) model.NameID {
 	id, ok := parseInteger(v)
 	if !ok {
@@ -99,13 +100,13 @@ func (n *names) nameID(v any, f nameForm) model.NameID {
 		}
 		return n.internText(formName(textOf(v), f))
 	}
-	key := ref{id, f}
+	key := stringRef{id, f}
 	if name, ok := n.byRef[key]; ok {
 		return name
 	}
 	n.requestString(v)
 	name := pendingBit | model.NameID(len(n.pending))
-	n.pending = append(n.pending, pending{ref: key, kind: model.Annotation})
+	n.pending = append(n.pending, pendingName{stringRef: key, kind: model.Annotation})
 	n.byRef[key] = name
 	n.bytes += pendingBytes
 	return name
@@ -117,7 +118,7 @@ func (n *names) parseRange(s string) (model.NameID, int64, model.Kind) {
 	return n.internText(name), seq, model.RangeKind(name, seq != 0, marked)
 }
 
-// formName converts a string to a name, depending on the kind of its event.
+// formName converts a string to a name by its form.
 func formName(s string, f nameForm) string {
 	if f == apiName || f == failedName {
 		s = analyze.PlainCall(s)
@@ -183,19 +184,19 @@ func (r *reader) resolveNames() {
 		}
 	}
 	for i := range r.t.GPU {
-		r.t.GPU[i].Name = n.resolved(r.t.GPU[i].Name)
+		r.t.GPU[i].Name = n.finalName(r.t.GPU[i].Name)
 	}
 	resources := make(map[model.NameID]model.KernelResources, len(r.t.Resources))
 	for name, of := range r.t.Resources {
-		name = n.resolved(name)
-		resources[name] = largest(resources[name], of)
+		name = n.finalName(name)
+		resources[name] = maxResources(resources[name], of)
 	}
 	r.t.Resources = resources
 	r.resolveStacks()
 }
 
-// resolved returns the final id of a name, after resolveNames.
-func (n *names) resolved(name model.NameID) model.NameID {
+// finalName returns the final id of a name. It works after resolveNames.
+func (n *names) finalName(name model.NameID) model.NameID {
 	if name&pendingBit != 0 {
 		return n.pending[name&^pendingBit].name
 	}

@@ -24,8 +24,8 @@ type reader struct {
 	firstLane map[int32]uint32
 	devices   map[int64]uint16 // by GPU id
 	gpuOf     map[cudaDevice]int64
-	known     map[int64]model.Device // described GPUs by id
-	// loose are host events that may cross others of their lane.
+	described map[int64]model.Device // properties of the described GPUs, by id
+	// loose are host events that need not nest with the events of their lane.
 	loose        []model.Host
 	noProcess    int // device operations without a recorded process
 	stacks       stacks
@@ -34,12 +34,12 @@ type reader struct {
 
 	copyKinds, memKinds, eventTypes map[int64]string
 
-	backwards int // events that end before they start
-	open      int // ranges without an end in the recording
-	dropped   int // events outside the memory budget
-	room      *model.Room
-	rows      int  // events looked at
-	full      bool // no more events are kept
+	backwards  int // events that end before they start
+	openRanges int // ranges without an end in the recording
+	dropped    int // events outside the memory budget
+	room       *model.Room
+	rows       int  // events read, for fitEvery
+	full       bool // no more events are kept
 }
 
 // cudaDevice is a GPU number within a process.
@@ -49,7 +49,7 @@ func newReader(d *database, room *model.Room) *reader {
 	t := &model.Trace{Path: d.path, Format: model.Nsys, Rank: -1}
 	return &reader{database: d, t: t, room: room,
 		names: newNames(t), lanes: map[int64]uint32{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
-		known: map[int64]model.Device{}, stacks: newStacks(), threadNames: map[uint32]int64{}, processNames: map[int32]string{},
+		described: map[int64]model.Device{}, stacks: newStacks(), threadNames: map[uint32]int64{}, processNames: map[int32]string{},
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
 
@@ -81,8 +81,8 @@ func (r *reader) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTable reads a table if it exists. After a failure the rows so far stay, with a warning whose fix is the text
-// again. Only the end of ctx is an error.
+// readTable reads a table if it exists. If that fails, the rows read so far are kept, with a warning whose fix is
+// again. The only error is a cancelled ctx.
 func (r *reader) readTable(ctx context.Context, table, again string, read func(columns) error) error {
 	cols, ok := r.table[table]
 	if !ok {
@@ -140,9 +140,9 @@ func (r *reader) checkSchema(ctx context.Context) error {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (%s)", r.path, why).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
 	if r.oldRocprof {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is of rocprof's first version (tables KERN, HIP or OPS), which gpuprof does not read", r.path).WithFix("record again with: %s", rocprof)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is of rocprof's first version (tables KERN, HIP or OPS), which gpuprof does not read", r.path).WithFix("record again with: %s", rocprofCommand)
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", exportCommand)
 }
 
 // finishTrace completes the data that depend on several tables.
@@ -168,7 +168,7 @@ func (r *reader) finishTrace(ctx context.Context) error {
 	return nil
 }
 
-// readEnum returns a function that reads an ENUM table into a map, over the defaults.
+// readEnum returns a function that reads an ENUM table into a map and thereby replaces defaults.
 func (r *reader) readEnum(into func() map[int64]string, form func(string) string) func(context.Context, string, columns) error {
 	return func(ctx context.Context, table string, c columns) error {
 		if !c.hasAll("id", "name") {
@@ -185,10 +185,11 @@ func (r *reader) readEnum(into func() map[int64]string, form func(string) string
 	}
 }
 
-// readEvents queries a table of events: start, end (-1 if missing) and the columns selected, for each call of row.
+// readEvents reads a table of events. It calls row with start, end (-1 if missing) and the selected columns of each
+// kept event.
 func (r *reader) readEvents(ctx context.Context, table string, c columns, where string, selected []string, row func(start, end int64, v []any)) error {
 	if !c.hasAll("start", "end") {
-		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
+		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+exportCommand+" --force-overwrite true report.nsys-rep")
 		return nil
 	}
 	q := `SELECT ` + strings.Join(append([]string{c.firstColumn("start"), c.firstColumn("end")}, selected...), ", ") + ` FROM ` + r.quotedTable(table) + where
@@ -234,7 +235,7 @@ func pidTid(global int64) (pid int32, tid int64) {
 	return int32(global >> 24 & 0xffffff), global & 0xffffff
 }
 
-// laneOf returns the lane of a thread; a new one if needed.
+// laneOf returns the lane of a thread, and makes a new one if needed.
 func (r *reader) laneOf(globalTid int64) uint32 {
 	if i, ok := r.lanes[globalTid]; ok {
 		return i
@@ -275,7 +276,7 @@ func (r *reader) nameProcess() {
 	}
 }
 
-// closeRanges ends ranges open at the end of the recording; a step then becomes a plain range.
+// closeRanges ends the open ranges at the end of the recording. An open step becomes a plain range.
 func (r *reader) closeRanges() {
 	last := int64(math.MinInt64)
 	for i := range r.t.Host {
@@ -290,7 +291,7 @@ func (r *reader) closeRanges() {
 	for _, hs := range [][]model.Host{r.t.Host, r.loose} {
 		for i := range hs {
 			if h := &hs[i]; h.End < h.Start {
-				r.open++
+				r.openRanges++
 				h.End = last
 				if h.Kind == model.Step {
 					h.Kind = model.Annotation
@@ -300,12 +301,12 @@ func (r *reader) closeRanges() {
 	}
 }
 
-// recordAdvice holds the terms and commands for recording data that a database lacks.
+// recordAdvice holds the profiler's terms, and its commands to record data that a database lacks.
 type recordAdvice struct{ calls, ranges, record, emit, names string }
 
 func (r *reader) recordingAdvice() recordAdvice {
 	if r.t.Format == model.Rocpd {
-		return recordAdvice{"HIP", "ROCTx", "record with " + rocprof,
+		return recordAdvice{"HIP", "ROCTx", "record with " + rocprofCommand,
 			"put a ROCTx range around each iteration (roctxRangePush), or around each operator", pdString + " or " + pdSymbol}
 	}
 	return recordAdvice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and put an NVTX range around each iteration (nvtxRangePush), or around each operator", tStrings}
@@ -317,7 +318,7 @@ func (r *reader) addWarnings() {
 	for i := range t.Host {
 		kinds[t.Host[i].Kind]++
 	}
-	r.failed.Warn(t, r.names.resolved)
+	r.failed.Warn(t, r.names.finalName)
 	if len(t.GPU) > 0 && kinds[model.API] == 0 {
 		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}
@@ -334,8 +335,8 @@ func (r *reader) addWarnings() {
 	if r.backwards > 0 {
 		t.Warn("bad-times", fmt.Sprintf("%d events have no valid time or end before they start; they count as having no length", r.backwards), "")
 	}
-	if r.open > 0 {
-		t.Warn("open-ranges", fmt.Sprintf("%d "+to.ranges+" ranges were still open when the recording ended; they are taken to end with it", r.open), "")
+	if r.openRanges > 0 {
+		t.Warn("open-ranges", fmt.Sprintf("%d "+to.ranges+" ranges were still open when the recording ended; they are taken to end with it", r.openRanges), "")
 	}
 	if r.dropped > 0 {
 		t.Truncated = true

@@ -35,8 +35,8 @@ const (
 	pdCopy      = "rocpd_memory_copy"
 )
 
-// rocprof is the command that records all data that this package reads.
-const rocprof = "rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM"
+// rocprofCommand is the command that records all data that this package reads.
+const rocprofCommand = "rocprofv3 --runtime-trace --output-format rocpd -- PROGRAM"
 
 // rocpdTable splits a table name into one of the names above and the suffix.
 func rocpdTable(name string) (base, suffix string, ok bool) {
@@ -60,10 +60,11 @@ type processTables struct {
 
 type agent struct {
 	gpu   bool
-	index int64 // among the GPUs of the machine
+	index int64 // number of a GPU among the GPUs of the machine
 }
 
-// listRocpdParts returns the sets of tables with events, sorted by suffix; an error if no set has a known schema.
+// listRocpdParts returns the sets of tables that have events, sorted by suffix. It returns an error if no set has a
+// known schema.
 func (r *reader) listRocpdParts() ([]*processTables, error) {
 	sets := map[string]*processTables{}
 	for name, c := range r.table {
@@ -79,7 +80,7 @@ func (r *reader) listRocpdParts() ([]*processTables, error) {
 	}
 	if len(sets) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is a rocpd database of a schema that is not known (no table %s, %s or %s with times)", r.path, pdKernel, pdCopy, pdRegion).
-			WithFix("record with rocprofv3 of ROCm 7 (%s), or with torch.profiler (docs/analyze.md)", rocprof)
+			WithFix("record with rocprofv3 of ROCm 7 (%s), or with torch.profiler (docs/analyze.md)", rocprofCommand)
 	}
 	return slices.SortedFunc(maps.Values(sets), func(a, b *processTables) int { return cmp.Compare(a.suffix, b.suffix) }), nil
 }
@@ -120,7 +121,8 @@ func (r *reader) readRocpdTables(ctx context.Context) error {
 	return nil
 }
 
-// readRocpdNames returns a function that reads a table of texts by id, from the first non-empty column.
+// readRocpdNames returns a function that reads a table of texts by id. The text is the first non-empty one of the
+// columns from.
 func (r *reader) readRocpdNames(into func(*processTables) map[int64]string, from ...string) func(context.Context, *processTables, string, columns) error {
 	return func(ctx context.Context, p *processTables, table string, c columns) error {
 		sel := []string{c.firstColumn("id")}
@@ -144,7 +146,7 @@ func (r *reader) readRocpdNames(into func(*processTables) map[int64]string, from
 	}
 }
 
-// readRocpdIDs returns a function that reads the system's ids of processes or threads by row.
+// readRocpdIDs returns a function that reads the system's process or thread id of each row.
 func (r *reader) readRocpdIDs(into func(*processTables) map[int64]int64, name string) func(context.Context, *processTables, string, columns) error {
 	return func(ctx context.Context, p *processTables, table string, c columns) error {
 		m := into(p)
@@ -159,7 +161,7 @@ func (r *reader) readRocpdIDs(into func(*processTables) map[int64]int64, name st
 	}
 }
 
-// readRocpdAgents reads processors; GPUs get their number among the GPUs.
+// readRocpdAgents reads processors. A GPU gets its number among the GPUs.
 func (r *reader) readRocpdAgents(ctx context.Context, p *processTables, table string, c columns) error {
 	sel := []string{c.firstColumn("id"), c.firstColumn("type"), c.firstColumn("type_index", "logical_index"), c.firstColumn("product_name"), c.firstColumn("model_name"), c.firstColumn("name"), c.firstColumn("extdata")}
 	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+table, len(sel), func(v []any) {
@@ -178,11 +180,11 @@ func (r *reader) readRocpdAgents(ctx context.Context, p *processTables, table st
 		var more struct {
 			CUs int `json:"cu_count"`
 		}
-		d := r.known[a.index]
+		d := r.described[a.index]
 		if err := json.Unmarshal([]byte(textOf(v[6])), &more); err == nil && more.CUs > 0 && more.CUs < 1<<20 {
 			d.SMs = more.CUs
 		}
 		d.Name = cmp.Or(cleanName(textOf(v[3])), cleanName(textOf(v[4])), cleanName(textOf(v[5])), d.Name)
-		r.known[a.index] = d
+		r.described[a.index] = d
 	})
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rocpdEvent lists the columns of every event, in the order of readRocpdRows after start and end.
+// rocpdEvent lists the columns that every event has, in the order of readRocpdRows.
 var rocpdEvent = [...]string{"pid", "tid", "agent_id", "stream_id", "queue_id"}
 
-// nRocpd is the index of a table's own columns: after rocpdEvent and stack_id.
+// nRocpd is the index of the first of a table's own columns, after rocpdEvent and stack_id.
 const nRocpd = len(rocpdEvent) + 1
 
-// readRocpdRows queries a table of events in either layout. A row has rocpdEvent, stack_id, the columns own, category
-// and extdata.
+// readRocpdRows reads a table of events in either layout. It calls row with rocpdEvent, stack_id, the columns own,
+// category and extdata.
 func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table string, c columns, own []string, row func(start, end int64, v []any)) error {
 	times := []string{"x." + c.firstColumn("start"), "x." + c.firstColumn("end")}
 	from := " FROM " + table + " AS x"
 	if !c.hasAll("start", "end") {
 		ts := r.table[pdTimestamp+p.suffix]
 		if !c.hasAll("start_id", "end_id") || !ts.hasAll("id", "value") {
-			r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no times and is left out", strings.Trim(table, `"`)), "record again with: "+rocprof)
+			r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no times and is left out", strings.Trim(table, `"`)), "record again with: "+rocprofCommand)
 			return nil
 		}
 		name := quoteSQL(pdTimestamp+p.suffix, '"')
@@ -66,7 +66,7 @@ func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table stri
 	return r.scanRows(ctx, "SELECT "+joinColumns(sel)+from, len(sel), leastRow, func(v []any) { r.readRow(v, row) })
 }
 
-// globalTid packs process and thread of an event as nsys does.
+// globalTid packs process and thread of an event in the way of nsys.
 func (p *processTables) globalTid(v []any) int64 {
 	pid, tid := integerOrZero(v[0]), integerOrZero(v[1])
 	if n, ok := p.pids[pid]; ok {
@@ -106,7 +106,7 @@ func (r *reader) readRocpdRegions(ctx context.Context, p *processTables, table s
 	})
 }
 
-// markerText returns the text of a marker, else the name of its call.
+// markerText returns the text of a marker, or else the name of its call.
 func markerText(extdata, call string) string {
 	var more struct {
 		Message string `json:"message"`
@@ -117,7 +117,7 @@ func markerText(extdata, call string) string {
 	return more.Message
 }
 
-// newRocpdOperation sets the fields that all device operations share.
+// newRocpdOperation makes a device operation from the columns that all device operations share.
 func (r *reader) newRocpdOperation(p *processTables, kind model.Kind, start, end int64, v []any) model.GPU {
 	pid, _ := pidTid(p.globalTid(v))
 	return model.GPU{Start: start, End: end, Kind: kind, Launch: -1, Stream: integerOrZero(v[3]), Corr: integerOrZero(v[5]), Process: pid}
@@ -133,7 +133,7 @@ func (r *reader) rocpdDeviceIndex(p *processTables, pid int32, id int64) uint16 
 
 func (r *reader) readRocpdKernels(ctx context.Context, p *processTables, table string, c columns) error {
 	own := []string{"kernel_id", "grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z"}
-	streams := false // without HIP streams all are 0: the hardware queue is used instead
+	streams := false // a program without HIP streams has only stream 0: then the hardware queue replaces it
 	first := len(r.t.GPU)
 	var queues []int64
 	err := r.readRocpdRows(ctx, p, table, c, own, func(start, end int64, v []any) {
@@ -161,7 +161,8 @@ func (r *reader) readRocpdKernels(ctx context.Context, p *processTables, table s
 	return err
 }
 
-// gridSize returns the number of work-groups and of work-items per group, 0 unknown. HSA grids count work-items.
+// gridSize returns the number of work-groups and the work-items per group, 0 unknown. A grid of HSA counts
+// work-items.
 func gridSize(items, group []any) (blocks int64, threads int32) {
 	n, size := 1.0, 1.0
 	for i := range items {

@@ -15,7 +15,7 @@ const (
 	tMemset    = "CUPTI_ACTIVITY_KIND_MEMSET"
 	tGraph     = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 	tRuntime   = "CUPTI_ACTIVITY_KIND_RUNTIME"
-	tDriver    = "CUPTI_ACTIVITY_KIND_DRIVER" // part of RUNTIME since 2019
+	tDriver    = "CUPTI_ACTIVITY_KIND_DRIVER" // in RUNTIME since 2019
 	tNVTX      = "NVTX_EVENTS"
 	tOverhead  = "PROFILER_OVERHEAD"
 	tMemory    = "CUDA_GPU_MEMORY_USAGE_EVENTS"
@@ -124,7 +124,7 @@ func directionOf(kind string) model.Direction {
 	return model.NoCopy
 }
 
-// hostMemory returns the kind of memory at the host side of a copy; unknown for others, such as managed memory.
+// hostMemory returns the kind of host memory of a copy; unknown for other memory, such as managed memory.
 func hostMemory(kind string) model.HostMemory {
 	switch kind {
 	case "PAGEABLE":

@@ -12,7 +12,7 @@ import (
 // maxFrames limits a stack to its innermost frames.
 const maxFrames = 128
 
-// stacks holds the call stacks of API calls. Until resolveStacks, a Host.Stack is an index into frames plus one.
+// stacks holds the call stacks of API calls. Until resolveStacks, Host.Stack is an index into frames plus one.
 type stacks struct {
 	slot   map[int64]uint32
 	frames [][]frame
@@ -58,12 +58,12 @@ func (r *reader) readCallchains(ctx context.Context, table string, c columns) er
 	})
 }
 
-// resolveStacks writes stacks as text, and gives equal stacks one id.
+// resolveStacks stores the stacks as text. Equal stacks get one id.
 func (r *reader) resolveStacks() {
 	byText := map[string]uint32{}
 	final := make([]uint32, len(r.stacks.frames)+1)
 	for i, frames := range r.stacks.frames {
-		// Depth 0 is the call itself; texts start with the outermost frame.
+		// Depth 0 is the call itself. The text starts with the outermost frame.
 		slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(b.depth, a.depth) })
 		var parts []string
 		for _, f := range frames {

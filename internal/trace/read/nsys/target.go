@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// readCUDADevices maps device numbers of processes to GPUs: under CUDA_VISIBLE_DEVICES, every rank has a device 0.
+// readCUDADevices maps device numbers within a process to GPUs: under CUDA_VISIBLE_DEVICES, every rank has a device
+// 0.
 func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) error {
 	sel := []string{c.firstColumn("gpuId"), c.firstColumn("cudaId"), c.firstColumn("pid"), c.firstColumn("numMultiprocessors")}
 	return r.queryRows(ctx, "SELECT "+joinColumns(sel)+" FROM "+r.quotedTable(table), len(sel), func(v []any) {
@@ -23,9 +24,9 @@ func (r *reader) readCUDADevices(ctx context.Context, table string, c columns) e
 		pid := integerOrZero(v[2]) // 0 in old versions
 		r.gpuOf[cudaDevice{pid, id}] = gpu
 		if sms := integerOrZero(v[3]); sms > 0 {
-			d := r.known[gpu]
+			d := r.described[gpu]
 			d.SMs = int(sms)
-			r.known[gpu] = d
+			r.described[gpu] = d
 		}
 	})
 }
@@ -40,7 +41,7 @@ func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
 		if !ok {
 			return
 		}
-		d := r.known[id]
+		d := r.described[id]
 		if s := cleanName(textOf(v[1])); s != "" {
 			d.Name = s
 		}
@@ -59,19 +60,20 @@ func (r *reader) readGPUs(ctx context.Context, table string, c columns) error {
 		}
 		if n := integerOrZero(v[6]); n > 0 {
 			d.PeakBytesPerS = float64(n)
-			// CUPTI counts kB/s, later versions bytes/s; no CUDA GPU has less than 10 GB/s or more than 10 PB/s.
+			// Old versions have kB/s, as CUPTI does, and later ones bytes/s. No CUDA GPU has less than 10 GB/s or
+			// more than 10 PB/s.
 			if d.PeakBytesPerS < 1e10 {
 				d.PeakBytesPerS *= 1000
 			}
 		}
-		r.known[id] = d
+		r.described[id] = d
 	})
 }
 
 // maxDevices is the number of values of GPU.Device.
 const maxDevices = 1 << 16
 
-// deviceIndex returns the index of a GPU from its number in a process.
+// deviceIndex returns the index of a GPU in Trace.Devices, from its number in a process.
 func (r *reader) deviceIndex(pid, id int64) uint16 {
 	gpu, ok := r.gpuOf[cudaDevice{pid, id}]
 	if !ok {
@@ -87,7 +89,7 @@ func (r *reader) deviceIndex(pid, id int64) uint16 {
 	}
 	i := uint16(len(r.t.Devices))
 	r.devices[gpu] = i
-	d := r.known[gpu]
+	d := r.described[gpu]
 	d.ID = int(gpu)
 	if number, ok := r.numberGPUs()[gpu]; ok {
 		d.ID = int(number)
@@ -96,8 +98,8 @@ func (r *reader) deviceIndex(pid, id int64) uint16 {
 	return i
 }
 
-// numberGPUs maps GPUs to their device numbers in CUDA, by which programs and ranks choose them; nsys orders GPUs in
-// another way. The map is nil if CUDA_VISIBLE_DEVICES hides GPUs, so that processes have other numbers for one GPU.
+// numberGPUs maps GPUs, which nsys orders in another way, to their device numbers in CUDA, by which programs and
+// ranks choose them. It returns nil if processes number a GPU differently, or if CUDA_VISIBLE_DEVICES hides GPUs.
 func (r *reader) numberGPUs() map[int64]int64 {
 	numbers, taken := map[int64]int64{}, map[int64]int64{}
 	for of, gpu := range r.gpuOf {
@@ -134,10 +136,10 @@ func (r *reader) sortDevices() {
 	}
 }
 
-// maxDiagnostics limits the reported messages of nsys.
+// maxDiagnostics limits the reported messages of nsys; messages about lost events have four times the limit.
 const maxDiagnostics = 8
 
-// readDiagnostics reports warnings of nsys, above all lost events.
+// readDiagnostics adds the warnings and errors of nsys, and all messages about lost events, to the trace's warnings.
 func (r *reader) readDiagnostics(ctx context.Context, table string, c columns) error {
 	serious := map[int64]bool{2: true, 3: true}
 	if e, ok := r.table[tSeverities]; ok && e.hasAll("id", "name") {

@@ -9,18 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// event is one event of a line; times in ns.
+// event is one event of a line, with times in ns.
 type event struct {
-	name       string
-	long       string // text of the instruction, "" unknown
-	start, end int64
-	corr, step int64 // 0 none; step is the step number plus one
-	copied     string
-	kernel     string
-	cost       recordedCost
+	name          string
+	instruction   string // text of the instruction, "" unknown
+	start, end    int64
+	corr, step    int64 // 0 none; step is the step number plus one
+	copyDetails   string
+	kernelDetails string
+	cost          recordedCost
 }
 
-// setStat stores a statistic of the event.
+// setStat stores a statistic in its field of the event.
 func (e *event) setStat(s stat) {
 	switch s.key {
 	case "correlation_id":
@@ -28,27 +28,27 @@ func (e *event) setStat(s stat) {
 	case "step_num":
 		e.step = max(s.number, 0) + 1
 	case "memcpy_details", "memset_details":
-		e.copied = s.text
+		e.copyDetails = s.text
 	case "kernel_details":
-		e.kernel = s.text
+		e.kernelDetails = s.text
 	case "long_name":
-		e.long = s.text
+		e.instruction = s.text
 	default:
 		e.cost.setStat(s)
 	}
 }
 
 type converter struct {
-	t     *model.Trace
-	names map[string]model.NameID
-	room  *model.Room
-	texts int64
-	err   error
-	ids   map[model.Instruction]int64 // index in Trace.Instructions plus one
-	ops   map[uint16]bool             // devices whose operations are in a line of XLA's
+	t         *model.Trace
+	names     map[string]model.NameID
+	room      *model.Room
+	texts     int64
+	err       error
+	ids       map[model.Instruction]int64 // index in Trace.Instructions plus one
+	hasOpLine map[uint16]bool             // devices with a line "XLA Ops", which has their operations
 }
 
-// plane is the host, or a device by its index in the trace; other planes are skipped.
+// plane is the host, or a device by its index in Trace.Devices. The events of other planes are skipped.
 type plane struct {
 	c      *converter
 	device int // -1 the host
@@ -66,7 +66,7 @@ type line struct {
 func newConverter(path string, room int64) *converter {
 	return &converter{
 		t:     &model.Trace{Path: path, Format: model.XLA, Rank: -1},
-		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, ops: map[uint16]bool{}, room: model.NewRoom(room),
+		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, hasOpLine: map[uint16]bool{}, room: model.NewRoom(room),
 	}
 }
 
@@ -107,7 +107,7 @@ func (c *converter) newPlane(name string) *plane {
 	return p
 }
 
-// setDevice stores a statistic of a device.
+// setDevice stores a statistic in its field of the device.
 func (p *plane) setDevice(s stat) {
 	if p.device < 0 {
 		return
@@ -125,15 +125,15 @@ func (p *plane) setDevice(s stat) {
 	case "device_type_string":
 		d.Name = s.text
 	case "peak_teraflops_per_second":
-		d.PeakFLOPsPerS = positive(s.real * 1e12)
+		d.PeakFLOPsPerS = finitePositive(s.real * 1e12)
 	case "peak_hbm_bw_gigabytes_per_second":
-		d.PeakBytesPerS = positive(s.real * 1e9)
+		d.PeakBytesPerS = finitePositive(s.real * 1e9)
 	}
 }
 
 var streamName = lazyregexp.New(`^Stream #(\d{1,9})`)
 
-// newLine makes the line of a thread, or of a device stream. The operations of a TPU are one stream.
+// newLine makes the line of a thread or of a device stream. The operations of a TPU are one stream.
 func (p *plane) newLine(id int64, name string) *line {
 	l := &line{plane: p, skip: p.skip}
 	if p.skip {
@@ -148,9 +148,9 @@ func (p *plane) newLine(id int64, name string) *line {
 		l.stream, _ = strconv.ParseInt(m[1], 10, 64)
 		return l
 	}
-	l.skip = name != "XLA Ops" // on GPUs, derived from the streams
+	l.skip = name != "XLA Ops" // on GPUs, other lines repeat the operations of the streams
 	if !l.skip {
-		p.c.ops[uint16(min(p.device, math.MaxUint16))] = true
+		p.c.hasOpLine[uint16(min(p.device, math.MaxUint16))] = true
 	}
 	return l
 }
@@ -162,7 +162,7 @@ var (
 	blockOf = lazyregexp.New(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
 )
 
-func (c *converter) add(l *line, e *event) {
+func (c *converter) addEvent(l *line, e *event) {
 	if l.skip {
 		return
 	}
@@ -198,22 +198,22 @@ func (c *converter) addDevice(l *line, e *event) {
 	switch {
 	case strings.HasPrefix(lower, "memset"):
 		g.Kind = model.Memset
-	case strings.HasPrefix(lower, "memcpy"), strings.HasPrefix(e.name, "Copy") && e.kernel == "":
+	case strings.HasPrefix(lower, "memcpy"), strings.HasPrefix(e.name, "Copy") && e.kernelDetails == "":
 		g.Kind = model.Memcpy
 		g.Dir = model.DirectionOf(strings.ReplaceAll(lower, "2", "to")) // MemcpyH2D
 	}
-	if m := sizeOf.FindStringSubmatch(e.copied); m != nil {
+	if m := sizeOf.FindStringSubmatch(e.copyDetails); m != nil {
 		g.Bytes, _ = strconv.ParseInt(m[1], 10, 64)
 	}
-	g.Blocks = multiply(gridOf.FindStringSubmatch(e.kernel))
-	g.Threads = int32(min(multiply(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
+	g.Blocks = multiplyMatch(gridOf.FindStringSubmatch(e.kernelDetails))
+	g.Threads = int32(min(multiplyMatch(blockOf.FindStringSubmatch(e.kernelDetails)), math.MaxInt32))
 	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // kernel suffix of ROCm
 	g.Ext = c.numberCost(e)
 	c.t.GPU = append(c.t.GPU, g)
 }
 
-// multiply returns the product of the numbers in a match, 0 without a match.
-func multiply(match []string) int64 {
+// multiplyMatch returns the product of the numbers in a match; 0 without a match, or if it is too large.
+func multiplyMatch(match []string) int64 {
 	if len(match) == 0 {
 		return 0
 	}

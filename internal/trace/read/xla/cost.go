@@ -10,13 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// recordedCost is the cost of one execution of an instruction, by XLA's cost analysis (xplane_schema.cc). For devices
-// that XLA's profiler reads itself (TPU) it is in the statistics that all executions of an instruction share.
+// recordedCost is the cost of one execution of an instruction, by XLA's cost analysis (xplane_schema.cc). For a TPU,
+// it is in the statistics that all executions of an instruction share.
 type recordedCost struct {
 	category, shape    string
-	flops, modelFLOPs  float64 // flops halves those of 8-bit products on some devices
+	flops, modelFLOPs  float64 // on some devices, flops counts half of the FLOPs of 8-bit products
 	bytes              float64
-	memories           []byte // bytes by memory, a MemoryAccessBreakdown
+	memories           []byte // bytes accessed, by memory: a MemoryAccessBreakdown
 	hasFLOPs, hasBytes bool
 }
 
@@ -37,31 +37,31 @@ func (r *recordedCost) setStat(s stat) {
 	}
 }
 
-// onChip marks operands in a memory other than the device's main one, in the layout of a shape: {1,0:T(8,128)S(1)}.
+// onChip marks, in the layout of a shape, an operand outside the device's main memory: {1,0:T(8,128)S(1)}.
 const onChip = "S("
 
-// numberCost returns the index plus one of an event's instruction in Trace.Instructions; 0 without any cost.
+// numberCost returns the index plus one of an event's instruction in Trace.Instructions; 0 if the event has no cost.
 func (c *converter) numberCost(e *event) int64 {
 	r := &e.cost
 	if !r.hasFLOPs && !r.hasBytes {
 		return 0
 	}
-	in := model.Instruction{Name: e.name, Kind: r.category, Bytes: positive(r.bytes)}
-	in.FLOPs = positive(cmp.Or(r.modelFLOPs, r.flops))
-	in.Type, _, _ = strings.Cut(cmp.Or(r.shape, resultOf(e.long)), "{")
+	in := model.Instruction{Name: e.name, Kind: r.category, Bytes: finitePositive(r.bytes)}
+	in.FLOPs = finitePositive(cmp.Or(r.modelFLOPs, r.flops))
+	in.Type, _, _ = strings.Cut(cmp.Or(r.shape, resultOf(e.instruction)), "{")
 	in.Costed = in.FLOPs+in.Bytes > 0
 	in.Product = strings.Contains(r.category, "convolution") || strings.Contains(r.category, "dot")
 	if strings.Contains(r.category, "custom") {
-		in.Costed = in.FLOPs > 0 // XLA has no cost of a kernel that others wrote, unless its author gave one
+		in.Costed = in.FLOPs > 0 // XLA cannot analyse kernels of others; their authors may state the cost
 		in.Product = true
 	}
-	if in.Product && !shortTypes.MatchString(e.long) {
+	if in.Product && !shortTypes.MatchString(e.instruction) {
 		in.Precision = "16-bit" // TPUs multiply longer numbers in several passes
 	}
 	if main, ok := mainMemory(r.memories); ok {
 		in.Bytes = main
-	} else if strings.Contains(r.shape, onChip) || strings.Contains(e.long, onChip) {
-		in.Bytes = 0 // of several memories
+	} else if strings.Contains(r.shape, onChip) || strings.Contains(e.instruction, onChip) {
+		in.Bytes = 0 // unknown: the recorded bytes are of several memories together
 	}
 	id, known := c.ids[in]
 	if !known {
@@ -76,7 +76,8 @@ func (c *converter) numberCost(e *event) int64 {
 // shortTypes matches operands whose products may be faster than the recorded peak rate.
 var shortTypes = lazyregexp.New(`\b([su][248]|f8e\w+|f4e\w+)\[`)
 
-// resultOf returns the type in the text of an instruction: "%fusion.3 = bf16[8,128]{1,0} fusion(…)".
+// resultOf returns the type of the result in the text of an instruction, "%fusion.3 = bf16[8,128]{1,0} fusion(…)"; ""
+// if it has several results.
 func resultOf(text string) string {
 	_, after, _ := strings.Cut(text, " = ")
 	if strings.HasPrefix(after, "(") {
@@ -86,8 +87,8 @@ func resultOf(text string) string {
 	return word
 }
 
-// mainMemory adds up the bytes of the device's main memory in a MemoryAccessBreakdown (op_metrics.proto): field 1
-// repeats the operation (1), the memory (2; 1 is the main one) and bytes (3). ok is false without entries.
+// mainMemory adds up the bytes of the device's main memory in a MemoryAccessBreakdown (op_metrics.proto). Field 1
+// repeats a message of operation (1), memory (2; the main one is 1) and bytes (3). ok is false without such messages.
 func mainMemory(text []byte) (bytes float64, ok bool) {
 	err := eachField(text, func(f field) bool {
 		if f.number != 1 {
@@ -111,13 +112,13 @@ func mainMemory(text []byte) (bytes float64, ok bool) {
 	return bytes, ok && err == nil
 }
 
-// dropControlFlow removes operations of a TPU that contain others, such as loops and branches. The operations inside
-// take their time, and each has the cost of one execution.
+// dropControlFlow removes operations of a TPU that contain others, such as loops and branches, because their time is
+// the time of the operations inside.
 func (c *converter) dropControlFlow() {
 	t := c.t
 	byDevice := map[uint16][]int{}
 	for i := range t.GPU {
-		if c.ops[t.GPU[i].Device] {
+		if c.hasOpLine[t.GPU[i].Device] {
 			byDevice[t.GPU[i].Device] = append(byDevice[t.GPU[i].Device], i)
 		}
 	}
@@ -145,8 +146,8 @@ func (c *converter) dropControlFlow() {
 	t.GPU = kept
 }
 
-// positive returns a number, and 0 for a negative one: XLA writes -1 for an unknown cost.
-func positive(v float64) float64 {
+// finitePositive returns v, or 0 if v is not a positive finite number. XLA writes -1 for an unknown cost.
+func finitePositive(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 1) {
 		return 0
 	}

@@ -22,7 +22,8 @@ type record struct {
 	Args map[string]any
 }
 
-// readJSON reads the Chrome trace: processes are planes and threads are lines. Events may precede the names of both.
+// readJSON reads the Chrome trace. Its processes are planes and its threads are lines. Their names may follow their
+// events, so it reads the text twice.
 func (c *converter) readJSON(ctx context.Context, text []byte) error {
 	var events []byte
 	document.JSONMembers(text, func(key string, value []byte) bool {
@@ -84,7 +85,7 @@ func (c *converter) readJSON(ctx context.Context, text []byte) error {
 			s.real, _ = strconv.ParseFloat(s.text, 64)
 			e.setStat(s)
 		}
-		c.add(threads[k], &e)
+		c.addEvent(threads[k], &e)
 	})
 	return bad
 }

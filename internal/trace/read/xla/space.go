@@ -17,7 +17,7 @@ type field struct {
 	text   []byte // of texts, messages and floating-point numbers
 }
 
-// eachField calls each with every field of a message until it returns false.
+// eachField calls each with the fields of a message, until each returns false.
 func eachField(b []byte, each func(field) bool) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
@@ -61,8 +61,8 @@ func eachField(b []byte, each func(field) bool) error {
 	return nil
 }
 
-// isSpace reports whether a file begins with a plane that XLA named.
-func isSpace(head []byte) bool {
+// isXSpace reports whether a file begins with an XSpace, whose first plane has one of XLA's names.
+func isXSpace(head []byte) bool {
 	if len(head) < 4 || head[0] != 1<<3|2 {
 		return false
 	}
@@ -85,7 +85,7 @@ func isSpace(head []byte) bool {
 func (c *converter) readSpace(ctx context.Context, text []byte) error {
 	return eachField(text, func(f field) bool {
 		if f.number == 1 {
-			if err := c.spacePlane(f.text); err != nil && c.err == nil {
+			if err := c.readPlane(f.text); err != nil && c.err == nil {
 				c.err = err
 			}
 		}
@@ -93,16 +93,17 @@ func (c *converter) readSpace(ctx context.Context, text []byte) error {
 	})
 }
 
-// nameTable maps numbers to names of the statistics of a plane.
+// nameTable holds the names of a plane's statistics by number.
 type nameTable map[uint64]string
 
-// metadata describes the events that share it.
+// metadata describes the events that refer to it.
 type metadata struct {
 	name, display string
 	stats         [][]byte
 }
 
-// readEntry reads a map entry: its key, and in its value the name (field 2), the short name (4) and statistics (5).
+// readEntry reads a map entry: its key (field 1), and from its value (field 2) the name (2), the short name (4) and
+// statistics (5).
 func readEntry(entry []byte) (key uint64, m metadata, err error) {
 	err = eachField(entry, func(f field) bool {
 		switch f.number {
@@ -126,7 +127,7 @@ func readEntry(entry []byte) (key uint64, m metadata, err error) {
 	return key, m, err
 }
 
-func (c *converter) spacePlane(text []byte) error {
+func (c *converter) readPlane(text []byte) error {
 	events, stats := map[uint64]metadata{}, nameTable{}
 	name := ""
 	var lines, own [][]byte
@@ -153,12 +154,12 @@ func (c *converter) spacePlane(text []byte) error {
 		p.setDevice(readStat(s, stats))
 	}
 	for _, l := range lines {
-		errs = append(errs, c.spaceLine(p, l, events, stats))
+		errs = append(errs, c.readLine(p, l, events, stats))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *converter) spaceLine(p *plane, text []byte, events map[uint64]metadata, stats nameTable) error {
+func (c *converter) readLine(p *plane, text []byte, events map[uint64]metadata, stats nameTable) error {
 	var id, start uint64
 	name := ""
 	var found [][]byte
@@ -188,7 +189,7 @@ func (c *converter) spaceLine(p *plane, text []byte, events map[uint64]metadata,
 				m := events[f.value]
 				v.name = m.name
 				if p.device >= 0 && m.display != "" {
-					v.name, v.long = m.display, m.name
+					v.name, v.instruction = m.display, m.name
 				}
 				for _, s := range m.stats {
 					v.setStat(readStat(s, stats))
@@ -205,7 +206,7 @@ func (c *converter) spaceLine(p *plane, text []byte, events map[uint64]metadata,
 		const pico = 1000 // per ns
 		v.start = int64(min(start, math.MaxInt64/4)) + int64(offset/pico)
 		v.end = v.start + int64((offset%pico+long)/pico)
-		c.add(l, &v)
+		c.addEvent(l, &v)
 	}
 	return err
 }

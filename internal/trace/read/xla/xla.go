@@ -22,22 +22,23 @@ const recordAgain = "record one with jax.profiler.trace (docs/analyze.md)"
 var planeNames = lazyregexp.New(`"name"\s*:\s*"/(host:CPU|device:(GPU|TPU|CPU):\d+)`)
 
 // IsTrace reports whether a text that begins with head is an XLA trace.
-func IsTrace(head []byte) bool { return isSpace(head) || isJSON(head) }
+func IsTrace(head []byte) bool { return isXSpace(head) || isJSON(head) }
 
 func isJSON(head []byte) bool {
 	text := bytes.TrimLeft(head, " \t\r\n")
 	return bytes.HasPrefix(text, []byte("{")) && bytes.Contains(text, []byte(`"traceEvents"`)) && planeNames.Match(text)
 }
 
-// Read reads one trace and finishes it; text is the whole file, path is for messages. Errors wrap gpuprof.ErrInput, a
-// TooLarge if the events exceed the budget room (bytes, 0 for outside.TraceMemory), or the context's error.
+// Read reads one trace and finishes it (model.Trace.Finish). text is the whole file; path is for messages. Errors
+// wrap gpuprof.ErrInput, a TooLarge if the events exceed the budget room (bytes, 0 for outside.TraceMemory), or the
+// context's error.
 func Read(ctx context.Context, text []byte, path string, room int64) (*model.Trace, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()
 	}
 	c := newConverter(path, room)
 	var err error
-	if isSpace(text) {
+	if isXSpace(text) {
 		err = c.readSpace(ctx, text)
 	} else {
 		err = c.readJSON(ctx, text)
