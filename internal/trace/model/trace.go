@@ -8,7 +8,9 @@
 package model
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -335,6 +337,24 @@ func (t *Trace) Name(id NameID) string {
 		return t.Names[id]
 	}
 	return ""
+}
+
+// SortDevices sorts devices by their id, and updates the device of each operation.
+func (t *Trace) SortDevices() {
+	old := t.Devices
+	order := make([]int, len(old))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(old[a].ID, old[b].ID) })
+	sorted, at := make([]Device, len(old)), make([]uint16, len(old))
+	for to, from := range order {
+		sorted[to], at[from] = old[from], uint16(to)
+	}
+	t.Devices = sorted
+	for i := range t.GPU {
+		t.GPU[i].Device = at[t.GPU[i].Device]
+	}
 }
 
 // ProcessName returns the name of the launching process, else its command; "" unknown.

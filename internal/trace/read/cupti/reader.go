@@ -162,7 +162,7 @@ func (r *reader) finishTrace(at int64) (*model.Trace, error) {
 	failed := r.nameFailed()
 	r.placeRanges()
 	t.Nest(r.loose, r.addHost)
-	r.sortDevices()
+	t.SortDevices()
 	r.addWarnings(at)
 	failed.Warn(t, func(n model.NameID) model.NameID { return n })
 	t.Finish()
@@ -210,24 +210,6 @@ func (r *reader) nameFailed() (failed analyze.FailedCalls) {
 		failed.Add(h.Start, code, h.Name, call)
 	}
 	return failed
-}
-
-// sortDevices sorts devices by number instead of first use.
-func (r *reader) sortDevices() {
-	old := r.t.Devices
-	order := make([]int, len(old))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return old[a].ID - old[b].ID })
-	sorted, to := make([]model.Device, len(old)), make([]uint16, len(old))
-	for i, from := range order {
-		sorted[i], to[from] = old[from], uint16(i)
-	}
-	r.t.Devices = sorted
-	for i := range r.t.GPU {
-		r.t.GPU[i].Device = to[r.t.GPU[i].Device]
-	}
 }
 
 func (r *reader) addWarnings(at int64) {

@@ -156,7 +156,7 @@ func (r *reader) finishTrace(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return cancelledError(ctx, r.file)
 	}
-	r.sortDevices()
+	r.t.SortDevices()
 	r.resolveNames()
 	r.nameLanes()
 	r.nameProcess()

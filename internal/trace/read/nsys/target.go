@@ -1,14 +1,11 @@
 package nsys
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
-	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // readCUDADevices maps device numbers within a process to GPUs: under CUDA_VISIBLE_DEVICES, every rank has a device
@@ -116,24 +113,6 @@ func (r *reader) numberGPUs() map[int64]int64 {
 		}
 	}
 	return numbers
-}
-
-// sortDevices sorts devices by number instead of first use.
-func (r *reader) sortDevices() {
-	old := r.t.Devices
-	order := make([]int, len(old))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(old[a].ID, old[b].ID) })
-	sorted, at := make([]model.Device, len(old)), make([]uint16, len(old))
-	for to, from := range order {
-		sorted[to], at[from] = old[from], uint16(to)
-	}
-	r.t.Devices = sorted
-	for i := range r.t.GPU {
-		r.t.GPU[i].Device = at[r.t.GPU[i].Device]
-	}
 }
 
 // maxDiagnostics limits the reported messages of nsys; messages about lost events have four times the limit.
