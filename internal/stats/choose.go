@@ -71,13 +71,18 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 		return x, ok
 	}
 	for _, c := range []centre{byMean, byTrimmed} {
-		other := &Blocks{a: a, b: b, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
+		other := &Blocks{a: a, b: b, aligned: aligned, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
 		other.Ratios = other.blockRatios()
 		if c == byMean && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c == byTrimmed && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}
 	return x, true
+}
+
+// Join returns the blocks of x and y together.
+func (x *Blocks) Join(y *Blocks, slack float64) (*Blocks, bool) {
+	return NewBlocks(slices.Concat(x.a, y.a), slices.Concat(x.b, y.b), slices.Concat(x.aligned, y.aligned), slack)
 }
 
 // pairByMedian pairs the processes, each of which counts by its median.
