@@ -51,7 +51,7 @@ func Rerun(b Block) (again bool, why string) {
 // not pooled: a chance excursion that escalated a metric would count in the decision too.
 //
 // The margins suit machines whose processes agree to one or two percent. If the spread between processes exceeds
-// the threshold, a metric that stage 2 does not pass needs a third stage like it: the blocks of both decide.
+// the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the blocks of both decide.
 //
 // Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
 // needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
@@ -245,10 +245,17 @@ func (g *Gate) StagesLeft() int {
 	return 1
 }
 
-// isScattered reports whether the spread between processes of one side exceeds the threshold.
+// isScattered reports whether the spread between processes of one side exceeds the threshold, or many are slow.
 func (e *entry) isScattered() bool {
 	_, limit := e.limits()
-	return e.noise.Spread > limit
+	return e.noise.Spread > limit || e.noise.Slow >= manySlow
+}
+
+func (e *entry) scatterText() string {
+	if _, limit := e.limits(); e.noise.Spread > limit {
+		return "processes of one side differ by " + gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)
+	}
+	return "many processes are slow"
 }
 
 // Stage2 decides on the escalated metrics from fresh blocks, confirms improvements of stage 1, and returns the
@@ -268,11 +275,11 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 		switch v := e.result.Verdict; {
 		case !e.isScattered():
 		case v == Improved:
-			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but %s: an improvement must then be found once more", e.scatterText()))
 			g.faster = append(g.faster, e)
 		case v == Regressed:
 			e.result.Verdict = Inconclusive
-			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %s, and stage 3 has not been measured", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but %s, and stage 3 has not been measured", e.scatterText()))
 			g.doubt = append(g.doubt, e)
 		case e.blame == blameNoise || e.blame == blameModes:
 			g.doubt = append(g.doubt, e)

@@ -331,7 +331,7 @@ func plannedGates(t *testing.T, of scale) {
 			effects := make([]float64, metrics)
 			effects[2] = math.Log1p(threshold)
 			stage := int(plan.Blocks) - compare.Stage1Blocks
-			if aa.Metrics[0].Spread > math.Log1p(threshold) {
+			if aa.Metrics[0].Spread > math.Log1p(threshold) || aa.Metrics[0].SlowShare >= 0.2 { // stages 2 and 3 share the time
 				stage /= 2
 			}
 			const each = 10
