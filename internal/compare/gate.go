@@ -304,9 +304,18 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	g.doubt, g.faster = nil, nil // no stage follows
 	for _, e := range family {
 		delta, _ := e.limits()
-		if v := e.result.Verdict; v == Regressed && e.fresh <= delta || v == Improved && -e.fresh <= delta {
-			e.result.Verdict = Inconclusive
+		r, p, fresh := &e.result, e.result.PAdjusted, e.fresh
+		if r.Verdict == Improved {
+			p, fresh = r.PBetterAdjusted, -fresh
+		}
+		switch {
+		case r.Verdict == Same || r.Verdict == Inconclusive:
+		case fresh <= delta:
+			r.Verdict = Inconclusive
 			e.blockVerdict(blameNoise, fmt.Sprintf("stages 2 and 3 contradict each other: stage 3 alone has %s", gpuprof.FormatChange(math.Expm1(e.fresh))))
+		case p > pooledAlpha:
+			r.Verdict = Inconclusive
+			e.blockUndecided()
 		}
 	}
 	return b.newComparison(), nil

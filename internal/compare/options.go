@@ -34,6 +34,7 @@ const (
 	equivalenceShare = 0.4
 	defaultSpread    = 0.01
 	alpha            = 0.05  // of Regressed and Improved, over all metrics together
+	pooledAlpha      = 0.04  // of Regressed and Improved from stages 2 and 3 together
 	escalateAlpha    = 0.10  // of the escalation in stage 1
 	earlyAlpha       = 0.001 // of Regressed and Improved in stage 1
 	trendAlpha       = 0.01  // of a drift that widens the interval, and of a rhythm that forbids an early end
