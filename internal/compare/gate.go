@@ -51,7 +51,8 @@ func Rerun(b Block) (again bool, why string) {
 // not pooled: a chance excursion that escalated a metric would count in the decision too.
 //
 // The margins suit machines whose processes agree to one or two percent. If the spread between processes exceeds
-// the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the blocks of both decide.
+// the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the
+// blocks of both decide, at level pooledAlpha.
 //
 // Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
 // needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
