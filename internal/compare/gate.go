@@ -292,7 +292,7 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 // Doubtful names the metrics that stage 3 must decide.
 func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
-// Stage3 decides on the doubtful metrics from its blocks and those of stage 2 together, and confirms improvements of
+// Stage3 decides on the doubtful metrics from the blocks of stages 2 and 3 together, and confirms improvements of
 // stage 2 from its blocks alone.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt)+len(g.faster) == 0 {
@@ -322,7 +322,7 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// addStage adds the blocks of stage 2 to those of stage 3.
+// addStage pools the blocks of stage 2 with the entry's own blocks of stage 3.
 func (e *entry) addStage(stage2 *entry) {
 	delta, _ := e.limits()
 	joined, ok := stage2.blocks.Join(e.blocks, delta)
