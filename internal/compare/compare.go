@@ -260,7 +260,7 @@ type MetricResult struct {
 	HigherIsBetter bool           `json:"higher_is_better,omitempty"`
 	Exact          bool           `json:"exact,omitempty"`
 	Threshold      float64        `json:"threshold"`           // of this metric
-	Runs           [2]int         `json:"runs"`                // old, new; of the stage that decided
+	Runs           [2]int         `json:"runs"`                // old, new; of the last stage; stage 3 also counts the runs of stage 2
 	Escalated      bool           `json:"escalated,omitempty"` // stage 1 did not settle it
 	Stage1         *StageEvidence `json:"stage1,omitempty"`    // the evidence of stage 1, if a later stage decided
 	Stage2         *StageEvidence `json:"stage2,omitempty"`    // the evidence of stage 2, if stage 3 decided

@@ -27,6 +27,7 @@ type entry struct {
 	session float64       // spread between sessions, a share
 	assumed bool          // session is assumed, not estimated
 	blocks  *stats.Blocks // of a gate
+	fresh   float64       // effect of stage 3 alone, positive means worse; effect includes stage 2
 	floored bool          // the centres of both sides are below the floor
 	raised  bool          // the centre of a side is below the floor: the tested samples differ from the measured ones
 	floor   float64       // samples below it were raised to it; 0 for none

@@ -48,11 +48,11 @@ func Rerun(b Block) (again bool, why string) {
 // Stage 1, of Stage1Blocks, passes metrics that are clearly no slower, ends with a regression that is beyond doubt
 // (level earlyAlpha, every block agreeing), and escalates the other metrics. Stage 2 decides on those at level
 // alpha, from fresh blocks alone: as many as Useful returns and the time allows, at least MinRuns. The stages are
-// not pooled: a chance excursion that escalated a metric would count in the decision too. stats.Choose selects the
-// estimator of a change.
+// not pooled: a chance excursion that escalated a metric would count in the decision too.
 //
 // The margins suit machines whose processes agree to one or two percent. If the spread between processes exceeds
-// the threshold, a third stage like the second must confirm a slowdown.
+// the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the
+// blocks of both decide, at level pooledAlpha.
 //
 // Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
 // needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
@@ -70,6 +70,7 @@ type Gate struct {
 	o         Options
 	last      *bench
 	up, doubt []*entry
+	escalated int      // metrics that stage 1 left open
 	faster    []*entry // passed, and improved if the next stage confirms it
 }
 
@@ -107,6 +108,7 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	ended := b.endEarly()
 	g.last = b
 	g.up, g.faster = escalateEntries(b.testableEntries())
+	g.escalated = len(g.up)
 	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
 	if len(ended) > 0 {
 		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", listNames(ended))
@@ -179,7 +181,7 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 	return b, nil
 }
 
-// estimateEffect estimates the change from the blocks, by the rule that suits the noise.
+// estimateEffect makes the blocks of the metric's runs and estimates the change from them.
 func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
@@ -188,7 +190,13 @@ func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned, delta); !ok {
 		return stats.Effect{}, false
 	}
-	e.noise = e.blocks.Noise(delta)
+	return e.estimateBlocks()
+}
+
+// estimateBlocks estimates the change from the blocks, by the rule that suits the noise.
+func (e *entry) estimateBlocks() (effect stats.Effect, ok bool) {
+	delta, _ := e.limits()
+	e.noise, e.result.Estimator = e.blocks.Noise(delta), ""
 	e.nameRule(e.noise.Rule)
 	if by := e.blocks.Centre(); by != "" {
 		e.result.Estimator = string(e.noise.Rule) + " of " + by
@@ -238,10 +246,17 @@ func (g *Gate) StagesLeft() int {
 	return 1
 }
 
-// isScattered reports whether the spread between processes of one side exceeds the threshold.
+// isScattered reports whether the spread between processes of one side exceeds the threshold, or many are slow.
 func (e *entry) isScattered() bool {
 	_, limit := e.limits()
-	return e.noise.Spread > limit
+	return e.noise.Spread > limit || e.noise.Slow >= manySlow
+}
+
+func (e *entry) scatterText() string {
+	if _, limit := e.limits(); e.noise.Spread > limit {
+		return "processes of one side differ by " + gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)
+	}
+	return "many processes are slow"
 }
 
 // Stage2 decides on the escalated metrics from fresh blocks, confirms improvements of stage 1, and returns the
@@ -258,14 +273,16 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	}
 	g.up, g.faster = nil, nil
 	for _, e := range slices.Concat(family, again) {
-		switch {
+		switch v := e.result.Verdict; {
 		case !e.isScattered():
-		case e.result.Verdict == Improved:
-			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %s: an improvement must then be found once more", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+		case v == Improved:
+			e.passUnconfirmed(fmt.Sprintf("faster in stage 2, but %s: an improvement must then be found once more", e.scatterText()))
 			g.faster = append(g.faster, e)
-		case e.result.Verdict == Regressed:
+		case v == Regressed:
 			e.result.Verdict = Inconclusive
-			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %s, and stage 3 has not been measured", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but %s, and stage 3 has not been measured", e.scatterText()))
+			g.doubt = append(g.doubt, e)
+		case e.blame == blameNoise || e.blame == blameModes:
 			g.doubt = append(g.doubt, e)
 		}
 	}
@@ -275,8 +292,8 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 // Doubtful names the metrics that stage 3 must decide.
 func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
-// Stage3 decides on the doubtful metrics and confirms improvements of stage 2. A doubtful metric that it does not find
-// slower again is inconclusive.
+// Stage3 decides on the doubtful metrics from the blocks of stages 2 and 3 together, and confirms improvements of
+// stage 2 from its blocks alone.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt)+len(g.faster) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 was asked for, and no metric is doubtful").WithFix("take the comparison of the stage before")
@@ -287,12 +304,36 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	}
 	g.doubt, g.faster = nil, nil // no stage follows
 	for _, e := range family {
-		if v := e.result.Verdict; v == Same || v == Improved {
-			e.result.Verdict = Inconclusive
-			e.blockVerdict(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %s", gpuprof.FormatPercent(math.Expm1(e.noise.Spread), 2)))
+		delta, _ := e.limits()
+		r, p, fresh := &e.result, e.result.PAdjusted, e.fresh
+		if r.Verdict == Improved {
+			p, fresh = r.PBetterAdjusted, -fresh
+		}
+		switch {
+		case r.Verdict == Same || r.Verdict == Inconclusive:
+		case fresh <= delta:
+			r.Verdict = Inconclusive
+			e.blockVerdict(blameNoise, fmt.Sprintf("stages 2 and 3 contradict each other: stage 3 alone has %s", gpuprof.FormatChange(math.Expm1(e.fresh))))
+		case p > pooledAlpha:
+			r.Verdict = Inconclusive
+			e.blockUndecided()
 		}
 	}
 	return b.newComparison(), nil
+}
+
+// addStage pools the blocks of stage 2 with the entry's own blocks of stage 3.
+func (e *entry) addStage(stage2 *entry) {
+	delta, _ := e.limits()
+	joined, ok := stage2.blocks.Join(e.blocks, delta)
+	if !e.ok || !ok {
+		return
+	}
+	bias := max(e.effect.Bias, stage2.effect.Bias)
+	e.fresh, e.blocks = e.worse().Theta, joined
+	effect, ok := e.estimateBlocks()
+	effect.Bias = bias
+	e.set(effect, ok)
 }
 
 // next decides the open metrics from the blocks of a further stage. Its bench holds all metrics: the open ones with
@@ -331,10 +372,13 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*e
 			second.blocked, second.blame = fmt.Sprintf("stage %d did not measure it", before.stages+1), blameData
 		}
 		second.inheritEvidence(first)
+		if before.stages > 1 {
+			second.addStage(first)
+		}
 		final[i] = second
 		family = append(family, second)
 	}
-	decideFamily(family)
+	decideFamily(family, g.escalated-len(family))
 	again = g.confirmFaster(final, now)
 	b.entries, b.stages = final, before.stages+1
 	b.earlier = slices.Concat(before.earlier, listTurns(before.order, before.stages, before.old, before.new))
@@ -362,10 +406,10 @@ func (e *entry) inheritEvidence(first *entry) {
 	}
 }
 
-// decideFamily decides a stage's metrics by Holm, which also counts the metrics that could not be tested.
-func decideFamily(family []*entry) {
+// decideFamily decides a stage's metrics by Holm, which also counts the metrics that could not be tested and those that
+// stage 2 passed.
+func decideFamily(family []*entry, untested int) {
 	var tested []*entry
-	untested := 0
 	for _, e := range family {
 		switch {
 		case e.decidedEarly():

@@ -96,8 +96,7 @@ type PlannedGate struct {
 }
 
 // Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9
-// in the noisiest metric: stage 1, the blocks of Gate.Useful, and those again if a finding must be confirmed. Most
-// unchanged programs need stage 1 alone.
+// in the noisiest metric: stage 1 and the blocks of Gate.Useful. Most unchanged programs need stage 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
@@ -114,11 +113,7 @@ func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 func (n MetricNoise) blocks(limits Margins, family int) float64 {
 	noise := stats.Noise{Spread: n.Spread, Slow: n.SlowShare, Rule: n.Estimator}
 	delta, limit := math.Log1p(limits.Equivalence), math.Log1p(limits.Threshold)
-	stage := usefulBlocks(noise, delta, limit, family)
-	if noise.Spread > limit {
-		stage *= 2
-	}
-	return Stage1Blocks + stage
+	return Stage1Blocks + usefulBlocks(noise, delta, limit, family)
 }
 
 // Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if 1,000 % does not.

@@ -34,11 +34,13 @@ const (
 	equivalenceShare = 0.4
 	defaultSpread    = 0.01
 	alpha            = 0.05  // of Regressed and Improved, over all metrics together
+	pooledAlpha      = 0.04  // of Regressed and Improved from stages 2 and 3 together
 	escalateAlpha    = 0.10  // of the escalation in stage 1
 	earlyAlpha       = 0.001 // of Regressed and Improved in stage 1
 	trendAlpha       = 0.01  // of a drift that widens the interval, and of a rhythm that forbids an early end
 	mostBlocks       = 2000  // of one stage
 	passLevel        = 0.975 // one-sided confidence of the upper bound that a pass needs below the threshold
+	manySlow         = 0.2   // share of slow processes from which stages 2 and 3 decide together
 	power            = 0.90  // of the minimum detectable effect and of plans
 	flaggedLimit     = 0.10  // a larger share of flagged samples: measure the block again
 	flaggedApart     = 0.10  // a larger difference between the sides' flagged shares: no verdict

@@ -20,8 +20,8 @@ const (
 	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It is for outliers on a machine that drifts (see
 	// drifting).
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It is for outliers on a machine that
-	// does not drift, where pairs are no less noisy than single processes.
+	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It is for outliers or two modes on a
+	// machine that does not drift, where pairs are no less noisy than single processes.
 	ProcessRanks Rule = "ranks"
 )
 
@@ -39,7 +39,8 @@ type Noise struct {
 	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
 	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
 	Spread float64
-	// Slow is the share of outliers among the processes.
+	// Slow is the share of outliers among the processes. Two modes count as the share of outliers that leaves as many
+	// pairs of ordinary processes as there are pairs of one mode; Spread is then the spread inside the modes.
 	Slow float64
 	Rule Rule // the best estimator for such noise
 }
@@ -71,13 +72,18 @@ func NewBlocks(a, b [][]float64, aligned []bool, slack float64) (x *Blocks, ok b
 		return x, ok
 	}
 	for _, c := range []centre{byMean, byTrimmed} {
-		other := &Blocks{a: a, b: b, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
+		other := &Blocks{a: a, b: b, aligned: aligned, centre: c, logA: c.logCentres(a), logB: c.logCentres(b)}
 		other.Ratios = other.blockRatios()
 		if c == byMean && (hasClockTicks(a, slack) || hasClockTicks(b, slack)) || c == byTrimmed && (meanDistance(other.Ratios) < sharper*meanDistance(x.Ratios) || hasTwoLevels(slices.Concat(a, b), slack)) {
 			return other, true
 		}
 	}
 	return x, true
+}
+
+// Join returns the blocks of x and y together.
+func (x *Blocks) Join(y *Blocks, slack float64) (*Blocks, bool) {
+	return NewBlocks(slices.Concat(x.a, y.a), slices.Concat(x.b, y.b), slices.Concat(x.aligned, y.aligned), slack)
 }
 
 // pairByMedian pairs the processes, each of which counts by its median.
@@ -132,7 +138,10 @@ func (x *Blocks) Noise(slack float64) Noise {
 	single := outlierShare(ofSides, max(outlying*sides, slack))
 	// Processes of an interleaved block share the machine's state: they do not compare with those of other blocks.
 	shared := x.TakesTurns() || blocks < drifting*sides
+	modes, together := modeDeviations(x.logA, x.logB, slack)
 	switch {
+	case together < 1 && !(shared && paired == 0):
+		return Noise{robustSD(modes), 1 - math.Sqrt(together), ProcessRanks}
 	case shared && paired == 0, !shared && paired+single == 0:
 		return Noise{Spread: stat.StdDev(ofBlocks, nil) / math.Sqrt2, Rule: PairedMean}
 	case shared:

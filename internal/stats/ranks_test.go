@@ -149,6 +149,7 @@ func TestNoise(t *testing.T) {
 		"wide":           {func(int) float64 { return 0.2 * rng.NormFloat64() }, false, stats.PairedMean, 0, 0.3},
 		"still":          {func(i int) float64 { return 1e-4 * float64(i%7/6) }, false, stats.PairedMean, 0, 0.001},
 		"slow processes": {slow(7), false, stats.ProcessRanks, 1.0 / 7, 0.02},
+		"two modes":      {func(int) float64 { return math.Log(1.3)*float64(rng.IntN(2)) + 0.005*rng.NormFloat64() }, false, stats.ProcessRanks, 1 - math.Sqrt(0.5), 0.01},
 		"drift":          {func(i int) float64 { return 0.005*float64(i) + 0.005*rng.NormFloat64() }, false, stats.PairedMean, 0, 0.01},
 		"drift and slow": {func(i int) float64 { return 0.005*float64(i) + slow(11)(i)/2 }, false, stats.PairRanks, 1.0 / 11, 0.02},
 	} {

@@ -89,7 +89,7 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 		judge func([]compare.Block) (*compare.Comparison, error)
 	}{
 		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks, about %s", g.Stage2},
-		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks, about %s", g.Stage3},
+		{g.Doubtful, "stage 2 cannot pass %s (%s), and processes of one side differ much; measuring %d more blocks, about %s", g.Stage3},
 	} {
 		open, why := more.open(), more.why
 		if len(open) == 0 {
