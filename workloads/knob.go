@@ -34,7 +34,8 @@ type Knob struct {
 	Scales bool
 	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int
-	// Try are values that tune tries first. nil: tune tries Values and multiples of a number. Empty: tune tries none.
+	// Try are the values that tune tries first. nil: tune tries Values; for a number that Parse accepts, also a quarter,
+	// half, double and four times the current one. Empty: tune tries none.
 	Try []string
 	// Ungated gives, by value, the reason why a gate's figures would be meaningless with this value.
 	Ungated map[string]string

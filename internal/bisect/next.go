@@ -47,7 +47,8 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	return 0, 0, false
 }
 
-// directCount counts the quartets of a commit against its parent.
+// directCount returns how often commit m was compared with its parent, in quartets of four processes.
+// If m is BAD and its parent is GOOD, the quartets of the initial check count too.
 func (s *Search) directCount(m, parent int) int {
 	n := 0
 	for _, q := range s.Quartet {

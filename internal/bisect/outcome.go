@@ -123,7 +123,8 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
-	// Earlier probes show whether the remaining change is before or after the commit.
+	// level is the change already present before the commit, by the nearest earlier measured commit. The rest of the
+	// change lies before the commit if level exceeds what is left for later commits.
 	level := 0.0
 	for at := parent; at > 0; at-- {
 		if d := s.listEffects(s.quartetsOf(at, 0)); len(d) > 0 {

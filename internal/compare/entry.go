@@ -128,8 +128,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides fills the entry's figures and blocks the metric if something forbids a test. In paired data, a run that
-// lacks the metric leaves the other process of its block without a partner.
+// fillSides sets the entry's figures from the runs of both sides. If no test is valid, e.blocked gets the reason.
+// In paired data, one run without the metric is such a reason: its block has no pair.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,

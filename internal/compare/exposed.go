@@ -2,8 +2,9 @@ package compare
 
 import "slices"
 
-// exposedRule is the code fact that names how a run assigns time that two stages cover. Runs before schema 1.1 lack
-// the fact: their first stage in step order owned the overlap of a copy with a kernel.
+// exposedRule is the key in Code of the rule that assigns time covered by two stages. computeFirst is the present
+// rule: compute takes the overlap with copies. Runs before schema 1.1 lack the key. They assigned the overlap of a
+// copy with a kernel to the stage that comes first in the step.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"

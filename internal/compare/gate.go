@@ -389,7 +389,9 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*e
 	return b, family, again, nil
 }
 
-// inheritEvidence takes margins and earlier evidence from the previous stage's entry.
+// inheritEvidence copies the margins from first, the entry of the same metric in the gate's previous stage. It also
+// stores first's results (ratio, interval, p-value, sample counts) as Stage1 or Stage2 of e. It recomputes e's
+// p-value, which depends on the margins.
 func (e *entry) inheritEvidence(first *entry) {
 	e.margins = first.margins
 	e.result.Threshold = first.margins.Threshold

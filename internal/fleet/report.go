@@ -90,7 +90,8 @@ type Report struct {
 	fewBy    float64 // share by which that figure is worse
 	unsure   int     // number of worse figures that are too uncertain to be off
 	judged   bool    // a health report has its own verdict
-	// unchecked counts the GPUs for which no decisive fault source answered.
+	// unchecked counts the GPUs that were not checked for faults. No source found a fault on them, and no source that
+	// can rule faults out answered.
 	unchecked int
 	nodeOf    map[int]string      // node by rank
 	kinds     map[string][]string // GPU models by node

@@ -205,7 +205,8 @@ func (s *search) slowTogether(c *candidate) bool {
 	return count == len(c.lines)
 }
 
-// usualExcess returns the median excess, ns per step, of the lines that are not replaced and not in but.
+// usualExcess returns the median of the mean excesses of the rank timelines, in ns per step. It leaves out the
+// timelines listed in but and those that the search has already replaced.
 func (s *search) usualExcess(but []int) float64 {
 	var totals []float64
 	for i := range s.m.lines {

@@ -29,10 +29,10 @@ func IsPickle(head []byte) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 && (head[2] == '}' || head[2] == ']' || head[2] == opFrame)
 }
 
-// Read reads one snapshot: a pickle of Python (protocol 2 to 5) or PyTorch. It refuses opcodes that call code. r is the
-// decompressed stream, path is for messages, room is the memory limit in bytes (0: outside.TraceMemory). Of a truncated
-// file it returns only the state at the end, which is first in the file, with Truncated set. Errors are
-// gpuprof.ErrInput, or the context's.
+// Read reads one snapshot: a pickle of Python (protocol 2 to 5) or PyTorch. It refuses opcodes that call code. r is
+// the decompressed stream, path is for messages, room is the memory limit in bytes (0: outside.TraceMemory). A file
+// stores the final state before the trace. From a truncated file Read returns only that state and sets Truncated.
+// Errors are gpuprof.ErrInput, or the context's.
 func Read(ctx context.Context, r io.Reader, path string, room int64) (*Snapshot, error) {
 	if room <= 0 {
 		room = outside.TraceMemory()

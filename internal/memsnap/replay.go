@@ -247,7 +247,8 @@ func (r *Replay) spansAt(event int) []span {
 	return out
 }
 
-// edge is an address at which the number of ranges that cover memory changes by by.
+// edge is an address where reserved ranges begin or end: at is the address, by the change in the number of ranges
+// that cover memory from there on.
 type edge struct {
 	at uint64
 	by int

@@ -13,7 +13,7 @@ import (
 // Rule names the estimator of a gate for the change of one metric.
 type Rule string
 
-// The rules, in the order in which they are tried.
+// The estimators of a metric's change, in the order in which a gate tries them.
 const (
 	// PairedMean is the mean over blocks (see Paired): the sharpest for normally distributed processes.
 	PairedMean Rule = "paired mean"
@@ -45,7 +45,7 @@ type Noise struct {
 	Rule Rule // the best estimator for such noise
 }
 
-// Blocks holds the processes of a gate by block, for one metric.
+// Blocks holds one metric's samples from a comparison of side b with side a. A block is one process of each side.
 type Blocks struct {
 	// Ratios are the log ratios of the blocks, b over a.
 	Ratios []float64

@@ -9,8 +9,8 @@ import (
 const (
 	// fewestSamples is the least number of samples for an interval of one process.
 	fewestSamples = 6
-	// rankBlocks and levelBlocks are the numbers of blocks of the two estimates. More blocks determine the spread
-	// of ranks better; fewer, longer blocks have better medians.
+	// rankBlocks is the least number of blocks for the estimate from ranks. levelBlocks is the largest number for the one
+	// from block medians. More blocks determine the spread of ranks better; fewer, longer blocks have better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
 	// fewestEffective and leastEffectiveShare are the least numbers of independent samples, and of them per sample, for an

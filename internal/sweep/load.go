@@ -128,8 +128,9 @@ func (c LoadCurve) kneeText() string {
 	return fmt.Sprintf("knee at load %.3g, the largest with %s", knee, within)
 }
 
-// Loads splits runs with a request rate into curves over the load; nil for fewer than two measured loads. A run whose
-// late sender may have delayed answers has no point. only reports whether the runs differ only in load.
+// Loads splits runs with a request rate into curves over the load; nil without a curve of two measured loads. A run
+// is not a point of its curve if its request sender fell behind and may have delayed answers. Its load is then in
+// Late. only reports whether the runs differ only in load.
 func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
 	var rateKnobs []string
 	served := false

@@ -75,7 +75,9 @@ func (e *engine) askFindings() {
 	e.p.Findings = e.findingGains()
 }
 
-// Limits of row.claim: a finding without a claimed time still comes before a setting that no finding names.
+// leastClaim and mostClaim bound row.claim, the share of the step's time that findings claim for a setting.
+// A finding without a claimed time gives leastClaim. Its settings then still sort before those that no finding names.
+// With mostClaim, the expected gain -log(1-claim) stays finite.
 const leastClaim, mostClaim = 1e-6, 0.99
 
 // earlierFindings restores the resumed search's findings. It never returns nil, which would start a new recording.

@@ -112,7 +112,7 @@ func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 			Hook: map[string]any{"pin_memory": true}, Line: "DataLoader(..., pin_memory=True)"}))
 }
 
-// countRestarts counts the epochs that began on a loader after its first.
+// countRestarts counts the epochs that a loader began again: every epoch after the loader's first one.
 func countRestarts(seen *tune.Observed) (n int) {
 	had := map[int]bool{}
 	for _, e := range seen.Epochs {

@@ -17,7 +17,7 @@ type Driver struct {
 	Absent bool
 }
 
-// GPU is the files that show an NVIDIA GPU, without opening it.
+// GPU holds what the machine's files tell about its NVIDIA GPUs; no device node is opened for it.
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …

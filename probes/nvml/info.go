@@ -202,7 +202,8 @@ func describeInstances(a *asker) []Instance {
 	return out
 }
 
-// computeModeName names an nvmlComputeMode_t like the CUDA device does.
+// computeModeName returns the name of an nvmlComputeMode_t, spelled as in the CUDA device's "compute_mode" fact. It
+// returns "" if unknown, and the number for a mode without a name.
 func computeModeName(v gpuprof.Number) string {
 	if !Known(v) {
 		return ""

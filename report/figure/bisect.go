@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// mostChances limits the commits that all have a tooltip; above, only likely commits have one.
+// mostChances is the largest number of commits at which every commit gets a tooltip. With more commits, only those
+// with a probability of at least 1 % get one.
 const mostChances = 400
 
 // Chances draws the probability of each commit, and below it the commits' measured changes.

@@ -12,7 +12,7 @@ type box struct {
 	parts    []part
 }
 
-// part has the sums of one kind of operations in a box.
+// part is the number and the total time of the operations of one kind in a timeline box.
 type part struct {
 	kind, count int
 	ns          int64

@@ -13,8 +13,9 @@ import (
 // barColumns limits the width of a bar, in columns.
 const barColumns = 60
 
-// signs has the characters of bars: fills for parts; for a ratio the ends of its interval, the line between them, the
-// ratio's point and the background. The digit 1 marks the ratio 1.
+// signs has the characters of a bar. A stacked bar uses fills, one per part. In a ratio's bar, left and right are the
+// ends of the interval and line joins them. point is the ratio and gap is the background. The digit 1 marks equality
+// there.
 type signs struct {
 	fills                         []rune
 	left, right, line, point, gap rune

@@ -14,7 +14,8 @@ import (
 // Network holds the law's network: W1 [H,2C], B1 [H], W2 [C,H], B2 [C].
 type Network struct{ W1, B1, W2, B2 []float32 }
 
-// Forward runs the law alone, with a network and a state from another program.
+// Forward computes steps of the grid, without the benchmark loop. It takes the network of the update law and the
+// state from another program.
 type Forward struct {
 	s     *session
 	steps int

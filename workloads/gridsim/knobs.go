@@ -251,7 +251,8 @@ func statsKnob() workloads.Knob {
 	return k
 }
 
-// graphKnob returns the knob graph. It is a remedy for single launches only under the settings of capturable.
+// graphKnob returns the knob "graph", which replaces single kernel launches by a captured CUDA graph. It is suggested
+// as a remedy only if the other settings allow capture (see capturable).
 func graphKnob() workloads.Knob {
 	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
 	for _, v := range capturable() {

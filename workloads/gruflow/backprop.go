@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Backward is a GRU without carriers' moves, with its back-propagation through time in float32. It computes the cases
-// of vectors files that give gradients, and benchmarks compare it with other programs.
+// Backward runs a multi-layer GRU and its backward pass through time, in float32. It omits the workload's moves of the
+// carriers. Test vectors with gradients use it, and benchmarks against other programs.
 type Backward struct {
 	*program
 	mem         op.Arena

@@ -10,8 +10,9 @@ import (
 //go:embed cell.ptx.zst
 var cellPTX string
 
-// cellKernel computes the pointwise part of a GRU step in one launch. From the products gx [B,3H] and gh [B,3H], rows
-// r, z, n, to which it adds bx and bh [3H] where the products lack their biases,
+// cellKernel computes the pointwise part of a GRU step in one launch. gx and gh [B,3H] are the products of the input
+// and of the state. Their gates are in the order r, z, n. The kernel adds bx and bh [3H] to products that lack their
+// biases. It then computes
 //
 //	r = sigma(gx_r + gh_r), z = sigma(gx_z + gh_z), n = tanh(gx_n + r gh_n)
 //	h = n + z (h - n)

@@ -165,7 +165,7 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	if act.id != actNone {
 		epilogue = g.N * (act.flops + 1)
 	}
-	// The scale multiplies a: one operation per element of a.
+	// cost counts the scale as one operation per element of the matrix a, which the kernel multiplies by it.
 	cost := rate{fixed: Moved(0, g.K*g.N, 0), perEdge: Moved(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
 	if vendor && loadLibraries(k.dev).Facts["cublas"] != "" { // without cuBLAS the PTX replacement computes in fp32
 		cost.perEdge = costInPrecision(cost.perEdge, g.precisionName(), int64(2*g.K*g.N))

@@ -14,7 +14,8 @@ type Launch struct {
 	Args   any
 }
 
-// BindLaunches binds consecutive launches. minimum is a lower bound on the cost of any implementation.
+// BindLaunches returns an operation that runs the launches all in this order. The argument minimum is a lower bound on
+// the cost of any implementation of the operation.
 func BindLaunches(dev device.Device, name string, minimum gpuprof.Cost, all ...Launch) (*Bound, error) {
 	k := newBinder(dev, name, 0)
 	k.b.minimum = rate{fixed: minimum}

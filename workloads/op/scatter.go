@@ -24,9 +24,9 @@ type ScatterAdd struct {
 // ScatterBuffers are the arguments of ScatterAdd. With Deterministic RowPtr [rows+1] is needed, otherwise Dst.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out device.Buffer }
 
-// An item of scatterAtomicKernel is one edge, on CUDA scatterRun edges. An item of scatterSortedKernel is one row, an
-// item of scaleKernel one element. On CUDA a block of the first two processes several rows at a time if C is small
-// enough (see shapeTeams).
+// A work item of scatterAtomicKernel is one edge; on CUDA it is scatterRun consecutive edges. A work item of
+// scatterSortedKernel is one output row. A work item of scaleKernel is one element. If C is small, a CUDA block of a
+// scatter kernel processes several items at a time (see shapeTeams).
 var (
 	scatterAtomicKernel = device.Typed[scatterAtomicArgs](device.Kernel{Name: "scatter_atomic", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1})
 	scatterSortedKernel = device.Typed[scatterSortedArgs](device.Kernel{Name: "scatter_sorted", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1})

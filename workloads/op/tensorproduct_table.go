@@ -35,7 +35,8 @@ type tpTerm struct {
 	c       float64
 }
 
-// pathTerms returns the terms of one path, ordered by (i, k, j), or by (k, i, j) if l3 < l1.
+// pathTerms returns the nonzero coefficients of one path, scaled by factor. A term multiplies component i of In1 by
+// component j of In2 and adds to component k of the output. Terms are sorted by (i, k, j), or by (k, i, j) if l3 < l1.
 func pathTerms(l1, l2, l3 int, factor float64) ([]tpTerm, error) {
 	cg, err := so3.SparseCG(l1, l2, l3)
 	if err != nil {

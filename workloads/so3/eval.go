@@ -86,7 +86,8 @@ func (tp TensorProduct) checkSizes(doing string, args ...sized) error {
 // pathAt holds the offsets of an instruction's arguments; w is -1 for an instruction without weights.
 type pathAt struct{ x, y, w int }
 
-// eachPath calls f for every instruction. The slices of the path begin at the instruction's blocks.
+// eachPath calls f for every instruction, with its path and the offsets of its x, y and w. The path's slices start at
+// the instruction's first value in x, y, w and out.
 
 func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) error {
 	coefficients, err := tp.PathCoefficients()

@@ -223,7 +223,7 @@ func (o *sampleSplit) isFetching(st *model.HostStack) bool {
 	})
 }
 
-// lockShare returns the share of the blocked samples outside operators that wait for the GIL.
+// lockShare returns which share of the blocked samples waits for the GIL. It counts only samples outside operators.
 func (o *sampleSplit) lockShare() float64 {
 	var lock, all float64
 	for i := range o.s.Stacks {

@@ -184,8 +184,8 @@ var reducedDims = map[string]int{
 	"argmax": 1, "argmin": 1, "any": 1, "all": 1, "prod": 1,
 }
 
-// countReduction reads a tensor and writes it without the dims that argument dims lists. Without a list, it reduces
-// all dims.
+// countReduction returns the cost model of a reduction. It reads a tensor and writes it with the reduced dims at
+// length 1. dims is the index of the argument that lists them; without a list all dims are reduced.
 func countReduction(dims int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x := c.argument(0).Dims

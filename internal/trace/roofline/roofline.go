@@ -19,8 +19,8 @@ const (
 	// leastArgs: if operators with recorded arguments have less than this share of device time, the recording was
 	// made without shapes, and there is no roofline.
 	leastArgs = 0.01
-	// leastCounted: there is a utilisation only if the FLOPs are known of at least this share of the time of matrix
-	// products, convolutions and attention. The FLOPs of products that a graph replays are unknown.
+	// leastCounted is the share of product time with known FLOPs below which HFU and MFU are omitted. Product time is
+	// that of matrix products, convolutions and attention. Products replayed by a CUDA graph have unknown FLOPs.
 	leastCounted = 0.95
 	// mostOperators limits the list, because a program with new shapes in every step has new operators in every step.
 	mostOperators = 1000

@@ -9,8 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findDataDependentShape: nonzero, unique and masked_select wait for the device because they need the size of their
-// result to allocate it. It claims the starved time that the wait causes (see starvedByBlocking).
+// findDataDependentShape reports nonzero, unique and masked_select, whose result size depends on the data.
+// The host waits for the device to learn that size before it can allocate the result. The finding claims the
+// device's idle time that would vanish without these waits (see starvedByBlocking).
 func (c *ruleContext) findDataDependentShape() []analyze.Found {
 	own := func(s *stall) bool { return s.by == ownedByShape }
 	owners := c.listOwners(ownedByShape)

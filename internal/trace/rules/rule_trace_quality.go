@@ -34,7 +34,8 @@ type traceQuality struct {
 	numbered int64
 }
 
-// measureQuality measures the quality of the steady part, and marks waits that a missing kernel may have filled.
+// measureQuality measures how completely the recording covers the steady steps. It also marks idle time of a device in
+// which a missing kernel may have run (see countLaunches).
 func (c *ruleContext) measureQuality() traceQuality {
 	var q traceQuality
 	c.countLaunches(&q)

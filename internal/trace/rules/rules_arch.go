@@ -31,8 +31,9 @@ func parseArch(name string) int {
 	return arch
 }
 
-// getCapability returns the compute capability of an NVIDIA device (8.0 is 80), else the least that its kernels need.
-// It returns 0 for AMD devices, whose traces store the architecture there (9.4 for gfx942).
+// getCapability returns the compute capability of an NVIDIA device, as major*10+minor (80 for 8.0). If the trace does
+// not record it, it is the least capability that the device's kernels need. It returns 0 for AMD devices, because
+// their traces store the architecture in the capability fields (9.4 for gfx942).
 func (c *ruleContext) getCapability(d *ruleDevice) int {
 	if c.isAMD(d) {
 		return 0

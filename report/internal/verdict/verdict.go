@@ -331,7 +331,8 @@ func signedPercent(v float64) string {
 // Known returns a recorded value; "unknown" for an empty one.
 func Known(s string) string { return cmp.Or(view.Cut(s, 120), "unknown") }
 
-// DifferenceText states a difference between the sides, and whether it must agree.
+// DifferenceText states a field's values on both sides. If the field must agree, it adds "(must agree)", or
+// "(allowed)" if the user permitted the mismatch.
 func DifferenceText(d compare.Difference) string {
 	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {

@@ -180,8 +180,8 @@ func (m *streamTimer) memoryRates(c *gpuprof.Ceilings) error {
 	return nil
 }
 
-// measureKernelRates measures how fast kernels copy, read and write size bytes, in bytes/s. A timed run consists of row
-// launches.
+// measureKernelRates measures how fast kernels copy, read and write size bytes, in bytes/s. The argument row is the
+// number of launches in a timed run.
 func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int) (copied, read, written float64, err error) {
 	d := m.d
 	sink, err := m.allocateScratch(16)

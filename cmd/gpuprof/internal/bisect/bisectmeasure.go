@@ -148,8 +148,8 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 // estimates of the change and of a quartet's noise.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the process pairs of a later stage. A change that needs more pairs could not be found with the few
-// quartets of each commit.
+// laterPairs limits the process pairs of a later stage of the GOOD-BAD comparison. If more pairs were needed, the
+// search could not find the change: it measures each commit with few quartets, of four processes each.
 const laterPairs = 24
 
 // checkEnds compares GOOD with BAD like a gate. If there is nothing to search for, found is false and s has the

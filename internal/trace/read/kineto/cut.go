@@ -70,7 +70,8 @@ type arrowEnds struct {
 	both bool
 }
 
-// copyOutside copies the text around the events. It adds the description of the part as the document's first member.
+// copyOutside copies the text of the trace outside its event array. Before it, the function writes the member
+// PartMember, which describes the part that was extracted.
 func (c *cutter) copyOutside(text []byte, at int64) {
 	if d := &c.m.doc; d.extraAt >= 0 && d.state == finished {
 		text = text[:max(0, min(d.extraAt-at, int64(len(text))))]

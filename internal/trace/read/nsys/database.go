@@ -206,8 +206,8 @@ func (d *database) queryRows(ctx context.Context, q string, width int, row func(
 	return d.scanRows(ctx, q, width, leastRow, row)
 }
 
-// scanRows is queryRows for rows that take at least least bytes in the file. It reads at most as many rows as fit
-// into the file.
+// scanRows is queryRows with a known minimum size of a row in the file, the argument least, in bytes. It fails with
+// errRows if there are more rows than the file's size allows.
 func (d *database) scanRows(ctx context.Context, q string, width int, least int64, row func([]any)) error {
 	rows, err := d.conn.QueryContext(ctx, q)
 	if err != nil {
