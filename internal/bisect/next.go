@@ -47,7 +47,7 @@ func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	return 0, 0, false
 }
 
-// directCount returns how often commit m was compared with its parent, in quartets of four processes.
+// directCount returns the number of quartets, of four processes each, that compared commit m with its parent.
 // If m is BAD and its parent is GOOD, the quartets of the initial check count too.
 func (s *Search) directCount(m, parent int) int {
 	n := 0
