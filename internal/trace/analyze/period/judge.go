@@ -138,9 +138,14 @@ func recursEvenly(gaps []int32) bool {
 func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	var took []int64
 	for i := range len(r.at) - 1 {
-		if r.isAlike(i) {
-			took = append(took, s.all[r.at[i+1]].At-s.all[r.at[i]].At)
+		if !r.isAlike(i) {
+			continue
 		}
+		device := int64(0) // the host may run far ahead of the device
+		for _, l := range s.all[r.at[i]:r.at[i+1]] {
+			device += l.NS
+		}
+		took = append(took, max(device, s.all[r.at[i+1]].At-s.all[r.at[i]].At))
 	}
 	f := &Found{Joined: 1}
 	if ns := medianOf(took); ns < shortestNS {
