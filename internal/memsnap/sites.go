@@ -91,11 +91,14 @@ type traits struct {
 	distributed         bool // part of a program with several processes
 	smallStates         bool // optimizer with 8-bit states
 	fused               bool // step of a fused optimizer
+	optimizer           bool // inside an optimizer
+	zeroGrad            bool // inside zero_grad of an optimizer or a module
+	bare                bool // without frames
 }
 
 // newTraits returns the traits of a stack. An empty stack is of an autograd thread, which has no Python frames.
 func newTraits(stack []Frame) traits {
-	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0}
+	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0, bare: len(stack) == 0}
 	builds := false
 	for i := range stack {
 		f := &stack[i]
@@ -144,6 +147,8 @@ var frameTraits = []struct {
 	{"torch/distributed/", true, func(t *traits) *bool { return &t.distributed }},
 	{"c10d::", false, func(t *traits) *bool { return &t.distributed }},
 	{"DistributedDataParallel", false, func(t *traits) *bool { return &t.distributed }},
+	{"torch/optim/", true, func(t *traits) *bool { return &t.optimizer }},
+	{"zero_grad", false, func(t *traits) *bool { return &t.zeroGrad }},
 	{"_fused_", false, func(t *traits) *bool { return &t.fused }},
 	{"bitsandbytes", true, func(t *traits) *bool { return &t.smallStates }},
 	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},
