@@ -47,8 +47,12 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Errors come first, then growth per step, then the other findings.
-		return cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		// Errors come first, then growth per step, then the other findings. Claims of one device are of two peaks, of
+		// requested and of reserved bytes, so their shares compare; fewer requested bytes reserve less, too.
+		if o := cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity))); o != 0 || x.Device != y.Device {
+			return cmp.Or(o, cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		}
+		return cmp.Compare(y.Share, x.Share)
 	})
 }
 
