@@ -110,7 +110,7 @@ func (x *Index) workedSpan() model.Span {
 		work.End = max(work.End, x.T.GPU[i].End)
 	}
 	if rest := x.Span.Len() - work.Len(); rest*leastRest > x.Span.Len() {
-		x.addWarning("no-launches", gpuprof.FormatNS(rest)+" before the first and after the last operation of the devices are left out: without launches, nothing shows whether the program ran then", "record while requests or steps follow each other")
+		x.addWarning("device-work-only", gpuprof.FormatNS(rest)+" before the first and after the last operation of the devices are left out: without launches, nothing shows whether the program ran then", "record while requests or steps follow each other")
 	}
 	return work
 }

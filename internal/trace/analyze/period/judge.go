@@ -141,11 +141,14 @@ func (s *sequence) makeSteps(r nameRun, first int) *Found {
 		if !r.isAlike(i) {
 			continue
 		}
-		device := int64(0) // the host may run far ahead of the device
+		ns, device := s.all[r.at[i+1]].At-s.all[r.at[i]].At, int64(0)
 		for _, l := range s.all[r.at[i]:r.at[i+1]] {
 			device += l.NS
 		}
-		took = append(took, max(device, s.all[r.at[i+1]].At-s.all[r.at[i]].At))
+		if device >= shortestNS { // the host may run far ahead of the device
+			ns = max(ns, device)
+		}
+		took = append(took, ns)
 	}
 	f := &Found{Joined: 1}
 	if ns := medianOf(took); ns < shortestNS {
