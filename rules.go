@@ -178,7 +178,7 @@ func Rules() []Rule {
 		memory(RuleSoftmaxKept, "the result of a softmax is kept for the backward pass"),
 		memory(RuleAutocastKept, "casts by autocast are kept"),
 		memory(RulePeakActivation, "activations make most of the peak"),
-		memory(RuleLargeTemporary, "one short-lived block makes the peak"),
+		memory(RuleLargeTemporary, "short-lived blocks make the peak"),
 		memory(RuleOptimizerState, "the state of the optimizer takes a large part of the peak"),
 		memory(RuleOptimizerTemporary, "temporaries of the optimizer make the peak"),
 		{ID: RuleFragmentation, Runs: true, Memory: true, Cause: "the allocator reserves more than live tensors ever take"},

@@ -57,7 +57,7 @@ func (s *sorter) classify(a *allocation) Category {
 	t := &s.traits[from.stack]
 	switch {
 	case a.born == never:
-		return BeforeRecording
+		return s.classifyBefore(a, t)
 	case t.workspace:
 		return Workspace
 	case s.inferred:
@@ -85,6 +85,20 @@ func (s *sorter) classify(a *allocation) Category {
 		return Activation
 	}
 	return Other
+}
+
+// classifyBefore returns the category of memory from before the recording. A block that is live at the end has the
+// stack of its allocation, a block that was freed has that of the free.
+func (s *sorter) classifyBefore(a *allocation, t *traits) Category {
+	live := a.done == never
+	switch {
+	case s.inferred || t.bare:
+	case live && t.optimizer:
+		return OptimizerState
+	case live && t.autograd, !live && t.zeroGrad:
+		return Gradient
+	}
+	return BeforeRecording
 }
 
 func outlives(a *allocation, event uint32) bool { return a.asked == never || a.asked > event }

@@ -146,7 +146,7 @@ func (d *Device) sumCategories(r *Replay, kinds []Category, columns []int) {
 	var now [categories]int64
 	r.eachAlloc(func(a *allocation) {
 		if a.born == never {
-			now[BeforeRecording] += int64(a.size)
+			now[d.account.kinds.classify(a)] += int64(a.size)
 		}
 	})
 	lines := make([][]int64, categories)

@@ -47,8 +47,12 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Errors come first, then growth per step, then the other findings.
-		return cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		// Errors come first, then growth per step, then the other findings. Claims of one device are of two peaks, of
+		// requested and of reserved bytes, so their shares compare; fewer requested bytes reserve less, too.
+		if o := cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity))); o != 0 || x.Device != y.Device {
+			return cmp.Or(o, cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		}
+		return cmp.Compare(y.Share, x.Share)
 	})
 }
 
@@ -113,19 +117,25 @@ func findingRules() []func(*ruleInput) (Finding, bool) {
 
 func (c *ruleInput) categoryOf(a *allocation) Category {
 	if a.born == never {
-		return BeforeRecording
+		return c.a.kinds.classify(a)
 	}
 	_, row := c.r.eventRow(int(a.born))
 	return c.kinds[row]
 }
 
 // claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed no later than at
-// the event that cut returns.
+// the event that cut returns; event 0 frees memory from before the recording.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
-	peak, by := c.r.Start.Requested, int64(0)
+	by := int64(0)
+	c.r.eachAlloc(func(a *allocation) {
+		if a.born == never && cut(a, c.categoryOf(a)) == 0 {
+			by -= int64(a.size)
+		}
+	})
+	peak := c.r.Start.Requested + by
 	c.r.eachEvent(func(event int, act Action, a *allocation, l Level, _ int64) {
-		if act <= FreeCompleted && act != Unknown && a.born != never {
+		if act <= FreeCompleted && act != Unknown {
 			size := int64(a.size)
 			switch to := cut(a, c.categoryOf(a)); {
 			case to >= a.done:
@@ -266,7 +276,15 @@ func findLeak(c *ruleInput) (Finding, bool) {
 }
 
 func findGradientHeld(c *ruleInput) (Finding, bool) {
-	claim, held, sites := c.categoryClaim(Gradient, func(a *allocation) uint32 { return c.endOfStep(a.born) })
+	claim, held, sites := c.categoryClaim(Gradient, func(a *allocation) uint32 {
+		switch {
+		case a.born != never:
+			return c.endOfStep(a.born)
+		case a.done != never: // of the step before the recording
+			return 0
+		}
+		return never
+	})
 	if !c.isRelevant(claim) {
 		return Finding{}, false
 	}

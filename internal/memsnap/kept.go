@@ -84,11 +84,33 @@ func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 		Evidence: map[string]any{"softmax_bytes_at_peak": held[change]}}, true
 }
 
-// findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once.
+// findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once:
+// what the function that calls the softmax allocates in the softmax's size, or in half of it before a cast.
 func findAttentionTemporary(c *ruleInput) (Finding, bool) {
-	belongs := func(a *allocation) bool {
+	type matrix struct {
+		function string
+		size     uint64
+	}
+	softmax, product, named := map[matrix]bool{}, map[matrix]bool{}, map[string]bool{}
+	passing := func(a *allocation) (*traits, bool) {
 		t := c.a.traitsOf(a)
-		return a.born != never && a.done != never && t.softmax && t.attention && !t.sdpa && !t.vocabulary && !c.isKeptForBackward(a)
+		return t, a.born != never && a.done != never && !t.sdpa && !t.vocabulary && !c.isKeptForBackward(a)
+	}
+	c.r.eachAlloc(func(a *allocation) {
+		t, passes := passing(a)
+		if m := (matrix{t.function, a.size}); passes && t.softmax {
+			softmax[m], softmax[matrix{t.function, a.size / 2}] = true, true
+			named[t.function] = named[t.function] || t.attention
+		} else if passes && t.product {
+			product[m] = true
+		}
+	})
+	for m := range product {
+		named[m.function] = named[m.function] || softmax[m] // the scores, whatever the function is called
+	}
+	belongs := func(a *allocation) bool {
+		t, passes := passing(a)
+		return passes && named[t.function] && softmax[matrix{t.function, a.size}]
 	}
 	sites, held := c.peakSites(belongs)
 	if float64(held) < temporaryPart*float64(c.Peak.Requested) {
@@ -99,7 +121,7 @@ func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleLargeTemporary, Of: ofRequested, ClaimBytes: claim, Sites: sites,
-		Title:    fmt.Sprintf("The softmax of attention holds %s of temporaries at the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
+		Title:    fmt.Sprintf("The scores of attention and their softmax hold %s of temporaries at the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
 		Evidence: map[string]any{"softmax_bytes_at_peak": held},
 		PyTorch:  "F.scaled_dot_product_attention(q, k, v)  # its fused forms keep no matrix; is_causal=True where the mask is causal"}, true
 }

@@ -6,6 +6,7 @@ package memsnap
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -242,6 +243,62 @@ func TestAttentionTemporary(t *testing.T) {
 		case f != nil && (f.ClaimBytes != 2*c.bytes || !strings.Contains(f.PyTorch, "F.scaled_dot_product_attention(")):
 			t.Errorf("%s: %+v", name, f)
 		}
+	}
+}
+
+// The scores of attention and their softmax are of one size and made in one function, whose name need not tell it.
+func TestScoresOfAttention(t *testing.T) {
+	for name, c := range map[string]struct {
+		scores *memtest.List
+		found  bool
+	}{
+		"a product of one size": {calls("at::_ops::bmm", "/home/u/llama.py:forward"), true},
+		"a sum of one size":     {calls("at::_ops::add", "/home/u/llama.py:forward"), false},
+		"another function":      {calls("at::_ops::bmm", "/home/u/gate.py:route"), false},
+	} {
+		r := memtest.New(2, 15)
+		r.Alloc(400*mib, frames("/home/u/net.py:build"))
+		for range 4 {
+			scores := r.Alloc(100*mib, c.scores)
+			result := r.Alloc(100*mib, calls("at::_softmax", "/site-packages/torch/nn/functional.py:softmax", "/home/u/llama.py:forward"))
+			r.Free(scores, calls("c10::TensorImpl::release"))
+			r.Free(result, calls("c10::TensorImpl::release"))
+		}
+		if f := ruleOf(t, r, gpuprof.RuleLargeTemporary); (f != nil) != c.found || f != nil && f.ClaimBytes != 200*mib {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// What was live before the recording has a category where its block, or what freed it, has a stack.
+func TestCategoriesBeforeTheRecording(t *testing.T) {
+	r := memtest.New(2, 15)
+	r.Alloc(100*mib, nil)
+	step := frames("/home/u/adam.py:step", "/site-packages/torch/optim/optimizer.py:wrapper")
+	r.Alloc(200*mib, step)
+	gradient := r.Alloc(90*mib, frames(append([]string{"torch::autograd::generated::AddmmBackward0::apply"}, engine...)...))
+	other := r.Alloc(30*mib, frames("/home/u/net.py:build"))
+	r.Forget(0)
+	held := r.Alloc(300*mib, calls("at::native::mm"))
+	r.Free(other, frames("/home/u/net.py:drop"))
+	r.Free(gradient, frames("/site-packages/torch/optim/optimizer.py:zero_grad"))
+	r.Free(held, frames(engine...))
+	r.Step(func() {})
+	a := analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4)))
+	got := map[string]int64{}
+	for _, p := range a.Devices[0].Peak.Categories {
+		got[p.Category] = p.Bytes / mib
+	}
+	want := map[string]int64{"optimizer state": 200, "gradient": 90, "before the recording": 130, "activation": 300}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	claims := map[string]int64{}
+	for _, f := range a.Findings {
+		claims[f.Rule] = f.ClaimBytes / mib
+	}
+	if claims[gpuprof.RuleOptimizerState] != 150 || claims[gpuprof.RuleGradientHeld] != 90 {
+		t.Errorf("%v", claims)
 	}
 }
 

@@ -33,7 +33,13 @@ func findOptimizerState(c *ruleInput) (Finding, bool) {
 		f.PyTorch, f.Caveats = shard, []string{"the file names no number of ranks, so nothing is claimed"}
 		return f, true
 	}
-	all := c.claimWithout(func(a *allocation) bool { return c.categoryOf(a) == OptimizerState })
+	isState := func(a *allocation) bool { return c.categoryOf(a) == OptimizerState }
+	all := c.claimWithout(isState)
+	c.r.eachAlloc(func(a *allocation) {
+		if a.born == never && a.done == never && isState(a) { // live in the whole recording
+			all += int64(a.size)
+		}
+	})
 	f.ClaimBytes = min(int64((1-stateLeft)*float64(held)), all)
 	f.PyTorch = fmt.Sprintf("bitsandbytes.optim.%s(model.parameters())  # or torchao: states of 8 bits", c.smallOptimizer())
 	f.Caveats = []string{"the claim is three quarters of the state, as of states in 32 bits; of states in 16 bits 8 save half"}

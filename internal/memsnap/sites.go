@@ -84,18 +84,23 @@ type traits struct {
 	empty               bool // inside empty_cache
 	module              bool // inside a module call, except construction and moves
 	softmax, attention  bool
-	vocabulary          bool // softmax of a loss over classes
-	sdpa                bool // inside scaled_dot_product_attention
-	cast                bool // autocast casts an operand
-	clearsCasts         bool // autocast drops its cached casts
-	distributed         bool // part of a program with several processes
-	smallStates         bool // optimizer with 8-bit states
-	fused               bool // step of a fused optimizer
+	product             bool   // a product of matrices
+	function            string // the innermost Python function outside PyTorch that is no softmax, by file and name
+	vocabulary          bool   // softmax of a loss over classes
+	sdpa                bool   // inside scaled_dot_product_attention
+	cast                bool   // autocast casts an operand
+	clearsCasts         bool   // autocast drops its cached casts
+	distributed         bool   // part of a program with several processes
+	smallStates         bool   // optimizer with 8-bit states
+	fused               bool   // step of a fused optimizer
+	optimizer           bool   // inside an optimizer
+	zeroGrad            bool   // inside zero_grad of an optimizer or a module
+	bare                bool   // without frames
 }
 
 // newTraits returns the traits of a stack. An empty stack is of an autograd thread, which has no Python frames.
 func newTraits(stack []Frame) traits {
-	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0}
+	t := traits{site: siteOfStack(stack), autograd: len(stack) == 0, bare: len(stack) == 0}
 	builds := false
 	for i := range stack {
 		f := &stack[i]
@@ -107,6 +112,9 @@ func newTraits(stack []Frame) traits {
 		// PyTorch's attention has no Python frame: a Python frame of that name is the program's own.
 		if strings.Contains(f.Name, attentionOperator) {
 			t.attention, t.sdpa = true, t.sdpa || !strings.HasSuffix(f.File, ".py")
+		}
+		if t.function == "" && f.isPython() && !strings.Contains(f.File, "/torch/") && !strings.Contains(f.Name, "softmax") {
+			t.function = f.File + ":" + f.Name
 		}
 		t.native = t.native || !f.isPython()
 		builds = builds || f.Name == "__init__" || f.Name == "_apply" || f.Name == "load_state_dict"
@@ -136,6 +144,8 @@ var frameTraits = []struct {
 	{"attention", true, func(t *traits) *bool { return &t.attention }},
 	{"attn", true, func(t *traits) *bool { return &t.attention }},
 	{"Attention", true, func(t *traits) *bool { return &t.attention }},
+	{"bmm", false, func(t *traits) *bool { return &t.product }},
+	{"matmul", false, func(t *traits) *bool { return &t.product }},
 	{"log_softmax", false, func(t *traits) *bool { return &t.vocabulary }},
 	{"cross_entropy", false, func(t *traits) *bool { return &t.vocabulary }},
 	{"cached_cast", false, func(t *traits) *bool { return &t.cast }},
@@ -144,6 +154,8 @@ var frameTraits = []struct {
 	{"torch/distributed/", true, func(t *traits) *bool { return &t.distributed }},
 	{"c10d::", false, func(t *traits) *bool { return &t.distributed }},
 	{"DistributedDataParallel", false, func(t *traits) *bool { return &t.distributed }},
+	{"torch/optim/", true, func(t *traits) *bool { return &t.optimizer }},
+	{"zero_grad", false, func(t *traits) *bool { return &t.zeroGrad }},
 	{"_fused_", false, func(t *traits) *bool { return &t.fused }},
 	{"bitsandbytes", true, func(t *traits) *bool { return &t.smallStates }},
 	{"low_bit_optim", true, func(t *traits) *bool { return &t.smallStates }},

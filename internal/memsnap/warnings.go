@@ -25,7 +25,7 @@ func (a *Analysis) addWarnings(all []*Snapshot) {
 		case d.Events == 0 && !all[d.Input].Truncated:
 			add(gpuprof.Warning{Code: "no-events", Text: "the file has no events: it shows the end of the recording, and no peak", Fix: "call torch.cuda.memory._record_memory_history() before the model is built"})
 		case d.Events > 0 && !d.Complete:
-			add(gpuprof.Warning{Code: "recorded-late", Text: fmt.Sprintf("the recording began with %s live: their lines are not known, and an earlier peak is not either", bytesText(r.Start.Requested)), Fix: "call torch.cuda.memory._record_memory_history() before the model is built, with max_entries for the whole recording"})
+			add(gpuprof.Warning{Code: "recorded-late", Text: fmt.Sprintf("the recording began with %s live, %s of it without a line, and an earlier peak is not known", bytesText(r.Start.Requested), bytesText(r.bareBefore())), Fix: "call torch.cuda.memory._record_memory_history() before the model is built, with max_entries for the whole recording"})
 		}
 		if d.Events > 0 && !r.Stacks {
 			add(gpuprof.Warning{Code: "no-stacks", Text: "no allocation has a stack, so memory has no lines", Fix: "record with torch.cuda.memory._record_memory_history(context=\"all\")"})
@@ -40,4 +40,14 @@ func (a *Analysis) addWarnings(all []*Snapshot) {
 			add(gpuprof.Warning{Code: "kinds-unknown", Text: "the file marks no steps of an optimizer, so gradients, activations and states are not told apart", Fix: "record with PyTorch 2.5 or newer, and whole training steps"})
 		}
 	}
+}
+
+// bareBefore returns the memory from before the recording whose stack is not known, bytes.
+func (r *Replay) bareBefore() (bytes int64) {
+	r.eachAlloc(func(a *allocation) {
+		if a.born == never && len(r.S.Stack(r.S.originOf(a).stack)) == 0 {
+			bytes += int64(a.size)
+		}
+	})
+	return bytes
 }

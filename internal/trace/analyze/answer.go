@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
 // Answer states the verdict of the analysis in one sentence: slow, with the cause; healthy; a fault of the recording,
@@ -193,18 +194,25 @@ func (a *Analysis) idleNS() int64 {
 }
 
 func (a *Analysis) idleText() string {
-	subject := "The GPU idles"
+	subject := "The " + a.deviceWord() + " idles"
 	if len(a.Devices) > 1 {
-		subject = "The GPUs on average idle"
+		subject = "The " + a.deviceWord() + "s on average idle"
 	}
 	return fmt.Sprintf("%s %s of %s", subject, shareText(a.idleNS(), a.Step.NS), a.stepPhrase())
 }
 
 func (a *Analysis) gpuSubject() string {
 	if len(a.Devices) > 1 {
-		return "The GPUs are on average"
+		return "The " + a.deviceWord() + "s are on average"
 	}
-	return "The GPU is"
+	return "The " + a.deviceWord() + " is"
+}
+
+func (a *Analysis) deviceWord() string {
+	if len(a.Devices) > 0 && strings.HasPrefix(a.Devices[0].Name, model.TPU) {
+		return model.TPU
+	}
+	return "GPU"
 }
 
 func (a *Analysis) stepPhrase() string {

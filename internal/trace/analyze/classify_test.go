@@ -67,6 +67,7 @@ func TestKernelNames(t *testing.T) {
 		{"void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>", model.Norm},
 		{"void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>", model.Optimizer},
 		{"void at::native::multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, NormType>>", model.Reduction},
+		{"void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, UnaryOpFunctor<long, 2, 1, 1>, at::native::Copy<long, long>>", model.Copy},
 		{"void at::native::reduce_kernel<512, 1, ReduceOp<float>>", model.Reduction},
 		{"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>", model.Elementwise},
 		{"void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>", model.Copy},

@@ -70,7 +70,7 @@ func (x *Index) findSteps() {
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
-			x.Called = model.Spans{x.Span}.Minus(x.phaseSpans())
+			x.Called = model.Spans{x.workedSpan()}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
 		if x.hasOnlySamples() {
@@ -97,6 +97,26 @@ func (x *Index) findSteps() {
 		x.Steady = x.setWindows(kept, x.Steps[0].Host.End)
 	}
 }
+
+// workedSpan returns the span of a recording without steps that is judged: all of it, or, if a TPU's recording has no
+// launch, the time from the first operation of the devices to the last. Without launches nothing shows whether the
+// program ran outside that time or waited for a request while the profiler started and stopped.
+func (x *Index) workedSpan() model.Span {
+	if len(x.T.GPU) == 0 || x.T.Format != model.XLA || x.firstLaunch() >= 0 {
+		return x.Span
+	}
+	work := model.Span{Start: x.T.GPU[0].Start, End: x.T.GPU[0].End} // operations are in the order of their starts
+	for i := range x.T.GPU {
+		work.End = max(work.End, x.T.GPU[i].End)
+	}
+	if rest := x.Span.Len() - work.Len(); rest*leastRest > x.Span.Len() {
+		x.addWarning("device-work-only", gpuprof.FormatNS(rest)+" before the first and after the last operation of the devices are left out: without launches, nothing shows whether the program ran then", "record while requests or steps follow each other")
+	}
+	return work
+}
+
+// leastRest: time outside the devices' work is worth a warning from 1/leastRest of the recording.
+const leastRest = 20
 
 // isGenericFormat reports whether the recorder of a format sees only launches and ranges. Other formats come from the
 // profiler of a framework, which could mark steps, so that a trace without marks has no steps.

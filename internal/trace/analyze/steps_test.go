@@ -2,11 +2,13 @@ package analyze
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -234,5 +236,34 @@ func TestLead(t *testing.T) {
 	b = newBuilder().host(model.Step, "ProfilerStep#0", 0, 1000).gpu(model.Kernel, "k", 900, 950)
 	if want := (Waits{UnknownNS: 900}); b.index(t).Devices[0].Lead != want {
 		t.Errorf("no launch: want %+v", want)
+	}
+}
+
+// A TPU's recording without launches is judged while the devices work: the profiler starts and stops around it.
+func TestWindowWithoutLaunches(t *testing.T) {
+	const ms = 1_000_000
+	record := func(launched bool) *Index {
+		b := newBuilder()
+		b.t.Format = model.XLA
+		b.host(model.Op, "threading.py:323 wait", 0, 1000*ms)
+		for i := range int64(10) {
+			at := 400*ms + i*ms
+			if launched {
+				b.launch("fusion", at-ms, 10, at, at+ms)
+			} else {
+				b.gpu(model.Kernel, "fusion", at, at+ms)
+			}
+		}
+		return b.index(t)
+	}
+	alone, called := record(false), record(true)
+	if want := (model.Spans{{Start: 400 * ms, End: 410 * ms}}); !slices.Equal(alone.Steady, want) {
+		t.Errorf("judged %v, want %v", alone.Steady, want)
+	}
+	if !slices.ContainsFunc(alone.Warnings, func(w gpuprof.Warning) bool { return w.Code == "device-work-only" }) {
+		t.Errorf("no warning of the rest: %v", alone.Warnings)
+	}
+	if n := called.Steady.Total(); n != 1000*ms {
+		t.Errorf("with launches, %d ns are judged", n)
 	}
 }

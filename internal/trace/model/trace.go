@@ -164,6 +164,9 @@ type Lane struct {
 	Name    string // "" unknown
 }
 
+// TPU begins the names of Google's tensor processing units.
+const TPU = "TPU"
+
 // Device is a GPU as described by the profiler.
 type Device struct {
 	ID         int

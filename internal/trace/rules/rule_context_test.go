@@ -295,6 +295,23 @@ func TestIdleBeforeUnknownLaunches(t *testing.T) {
 	}
 }
 
+// A device whose work is lost has no finding about the host: next to nothing of it was recorded.
+func TestNearlyAllUnknown(t *testing.T) {
+	s := newScene()
+	s.repeat(4, func() {
+		s.inKind(model.Annotation, "plan", "", func() { s.work(900 * us) })
+		s.gpu(sceneEvent{kind: model.Kernel, name: addKernel, stream: 7, blocks: 4096}, us)
+		s.work(120 * us)
+	})
+	a, _ := analyse(t, s.trace())
+	mustFind(t, a, "trace-quality")
+	for i := range a.Findings {
+		if f := &a.Findings[i]; f.Rule == "host-bound" {
+			t.Errorf("host-bound: %s", f.Title)
+		}
+	}
+}
+
 // The rest of a trace's only step, after its last operation, is the host's.
 func TestTailOfOneStep(t *testing.T) {
 	a, _ := analyse(t, act(1, func(s *scene) {

@@ -139,9 +139,17 @@ func recursEvenly(gaps []int32) bool {
 func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	var took []int64
 	for i := range len(r.at) - 1 {
-		if r.isAlike(i) {
-			took = append(took, s.all[r.at[i+1]].At-s.all[r.at[i]].At)
+		if !r.isAlike(i) {
+			continue
 		}
+		ns, device := s.all[r.at[i+1]].At-s.all[r.at[i]].At, int64(0)
+		for _, l := range s.all[r.at[i]:r.at[i+1]] {
+			device += l.NS
+		}
+		if device >= shortestNS { // the host may run far ahead of the device
+			ns = max(ns, device)
+		}
+		took = append(took, ns)
 	}
 	f := &Found{Joined: 1}
 	if ns := medianOf(took); ns < shortestNS {

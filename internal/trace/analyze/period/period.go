@@ -24,7 +24,8 @@ type Step struct{ From, To int }
 type Found struct {
 	Steps    []Step
 	Launches int // in the median step
-	// Joined is the number of repeats per step; more than one if the program repeats more often than once a millisecond.
+	// Joined is the number of repeats per step; more than one if a repeat takes less than a millisecond, on the host and on
+	// the device.
 	Joined int
 }
 

@@ -225,6 +225,17 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// Repeats that the host launches in microseconds and the device runs for longer than a millisecond are not joined.
+func TestHostFarAhead(t *testing.T) {
+	var all []Launch
+	for i := range int64(40) { // a fill and a graph
+		all = append(all, Launch{At: i * 100_000, NS: 2_000, Kernel: true}, Launch{At: i*100_000 + 20_000, NS: 5_000_000, Name: 1, Kernel: true})
+	}
+	if f := Find(all); f == nil || f.Launches != 2 || f.Joined != 1 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // Twenty equal kernels between small copies are a step, though the kernel alone repeats, too.
 func TestEqualKernelsBetweenCopies(t *testing.T) {
 	p := &program{r: rand.New(rand.NewPCG(1, 1)), names: map[string]int32{}}

@@ -99,7 +99,11 @@ func (c *converter) newPlane(name string) *plane {
 			}
 		}
 		if p.device == len(c.t.Devices) {
-			c.t.Devices = append(c.t.Devices, model.Device{ID: id})
+			d := model.Device{ID: id}
+			if m[1] == model.TPU {
+				d.Name = model.TPU // until a statistic has the kind
+			}
+			c.t.Devices = append(c.t.Devices, d)
 		}
 		return p
 	}
