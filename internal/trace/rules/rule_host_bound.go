@@ -18,9 +18,6 @@ const (
 	// of the step suffice for a finding.
 	idlePercent = 15
 
-	// lostNearlyAll: no place on the host is named if less than 1/lostNearlyAll of a device's time is work or has a launch.
-	lostNearlyAll = 100
-
 	// hostComputesNS is the least time of an operator without runtime calls that counts as computing on the host.
 	// Operators that only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
 	hostComputesNS = 200_000
@@ -38,7 +35,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	if c.quality.linksBroken {
 		d, gaps = c.findMostStarved()
 	}
-	if c.quality.unknown*lostNearlyAll >= c.quality.span*(lostNearlyAll-1) && c.quality.span > 0 {
+	if c.quality.hidesDevice() {
 		return nil // trace-quality tells that nothing is known of the device
 	}
 	if unknown, when := c.findMostUnknown(); unknown != nil && when.Total() > gaps.Total() && when.Total()*100 >= c.span*idlePercent {

@@ -34,6 +34,12 @@ type traceQuality struct {
 	numbered int64
 }
 
+// hidesDevice reports whether less than a hundredth of a device's time is work or has a known launch: nothing on the
+// host can then be named as the reason for its waits.
+func (q traceQuality) hidesDevice() bool {
+	return q.span > 0 && q.unknown*100 >= q.span*99
+}
+
 // measureQuality measures how completely the recording covers the steady steps. It also marks idle time of a device in
 // which a missing kernel may have run (see countLaunches).
 func (c *ruleContext) measureQuality() traceQuality {
