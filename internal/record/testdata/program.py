@@ -20,7 +20,7 @@ def steps_of(n, after=lambda i: None, optimizers=1, loader_workers=0, context="f
             model(batch)
             opt.step()
         after(i + 1)
-    print("trained", n, flush=True)
+    print(f"trained {n}\n", end="", flush=True)  # one write: two threads print at once
 
 
 def wgan(n):
