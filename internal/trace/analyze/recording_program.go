@@ -14,6 +14,7 @@ type Program string
 // The programs with advice of their own.
 const (
 	PyTorch     Program = "PyTorch"
+	LibTorch    Program = "LibTorch C++" // PyTorch's operators in a program without Python
 	JAX         Program = "JAX"
 	TensorFlow  Program = "TensorFlow"
 	TensorRT    Program = "TensorRT"
@@ -33,7 +34,7 @@ const (
 // inference.
 func (p Program) hasModels() bool {
 	switch p {
-	case PyTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
+	case PyTorch, LibTorch, JAX, TensorFlow, TensorRT, ONNXRuntime:
 		return true
 	}
 	return false
@@ -131,14 +132,18 @@ func (x *Index) recognizeProgram() (Program, string) {
 	case t.Format == model.Kineto:
 		return PyTorch, "PyTorch's profiler recorded it"
 	case t.Framework == model.PyTorch:
-		return PyTorch, "the process has PyTorch's libraries"
+		return pyTorchOrLibTorch(t, "the process has PyTorch's libraries")
 	}
 	for _, m := range programMarks {
 		if t.Format == model.XLA && m.program != TensorFlow {
 			continue
 		}
 		for _, name := range t.Names {
-			if m.name.MatchString(name) {
+			switch {
+			case !m.name.MatchString(name):
+			case m.program == PyTorch:
+				return pyTorchOrLibTorch(t, m.evidence)
+			default:
 				return m.program, m.evidence
 			}
 		}
@@ -158,4 +163,21 @@ func (x *Index) recognizeProgram() (Program, string) {
 		return Unknown, "no name shows what the program is made with, and no work of a device was recorded"
 	}
 	return CUDA, "no name shows a framework"
+}
+
+// pythonProcess matches names of processes that run Python: interpreters, tools that start one, and names that Python
+// programs give themselves (PyTorch: pt_main_thread; Ray: ray::Worker; vLLM: VLLM::EngineCore).
+var pythonProcess = lazyregexp.New(`(?i)python|pypy|conda|jupyter|ipykernel|::|^pt_|\bray\b|torchrun|accelerate|deepspeed|vllm|sglang|trtllm|uvicorn|gunicorn|celery|pytest|\.py\b|^(ba|da|z)?sh$`)
+
+// pythonFrame matches names of events that only a Python program has.
+var pythonFrame = lazyregexp.New(`\.py(\(\d+\)|:\d+)|libtorch_python|\bpython\d?\b|^nn\.Module: |DataLoader`)
+
+// pyTorchOrLibTorch returns LibTorch if the process has a name that is not of a Python program, no event is named by
+// Python, and no engine written in Python is recognized; else PyTorch.
+func pyTorchOrLibTorch(t *model.Trace, evidence string) (Program, string) {
+	process := t.ProcessName()
+	if process == "" || pythonProcess.MatchString(process) || slices.ContainsFunc(t.Names, pythonFrame.MatchString) || recognizeEngine(t.Names) != "" {
+		return PyTorch, evidence
+	}
+	return LibTorch, evidence + ", and the process " + process + " is not Python"
 }

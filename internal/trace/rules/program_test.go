@@ -28,3 +28,36 @@ func TestProgramsOfDirectives(t *testing.T) {
 		}
 	}
 }
+
+// PyTorch's kernels in a process that is not Python make a program in C++, unless a name shows Python or an engine.
+func TestProgramsOnLibTorch(t *testing.T) {
+	const kernel = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)"
+	for _, test := range []struct {
+		process, beside string
+		want            analyze.Program
+	}{
+		{"/opt/tracker/build/train_gaussians", "", analyze.LibTorch},
+		{"infer", "", analyze.LibTorch},
+		{"infer", "train.py(12): step", analyze.PyTorch},
+		{"infer", "sgl_kernel::silu_and_mul", analyze.PyTorch},
+		{"", "", analyze.PyTorch},
+		{"/usr/bin/python3.11", "", analyze.PyTorch},
+		{"pt_main_thread", "", analyze.PyTorch},
+		{"VLLM::EngineCore", "", analyze.PyTorch},
+		{"ray::Worker.step", "", analyze.PyTorch},
+		{"torchrun", "", analyze.PyTorch},
+	} {
+		s := newScene()
+		for range 3 {
+			s.kernel(kernel, 100*us)
+		}
+		if test.beside != "" {
+			s.kernel(test.beside, 10*us)
+		}
+		tr := s.end().trace()
+		tr.Format, tr.Process = model.Nsys, test.process
+		if a, _ := analyse(t, tr); a.Recording.Program != test.want {
+			t.Errorf("process %q with %q is of %s, want %s", test.process, test.beside, a.Recording.Program, test.want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	f.Evidence["kernel_ns"] = ns
 	f.Evidence["exposed_ns"] = longestNS(exposed)
 	f.Sites = s.topSites()
-	f.PyTorch = "torch.compile(model), or only of the functions that run these operators: it makes one kernel of operators that go element by element"
+	f.PyTorch = c.adviseFusion("it makes one kernel of operators that go element by element")
 	f.Caveats = append(f.Caveats, "the claim leaves each chain its longest kernel: a result that something else reads has to be written all the same")
 	return []analyze.Found{f}
 }

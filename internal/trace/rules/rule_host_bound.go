@@ -167,6 +167,10 @@ func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDe
 
 func (c *ruleContext) adviseHost(at *gapSites) string {
 	const graphs = `torch.compile(model, mode="reduce-overhead") or CUDA graphs, and fewer, larger operators (batched, torch._foreach_*)`
+	compile := "; torch.compile(model)"
+	if c.isCompiled() {
+		compile = ""
+	}
 	op, ns := at.findComputing()
 	switch {
 	case 2*ns >= at.totalNS() && ns > 0:
@@ -176,9 +180,9 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 	case at.inOps >= at.elsewhere:
 		return "less work on the host for each operator: " + graphs
 	case c.t.Inflated:
-		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model)"
+		return "less Python at the places named above: logging, metrics and checks out of the loop, loops over tensors as one operator" + compile
 	}
-	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator; torch.compile(model); record once with with_stack=True to see the lines"
+	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator" + compile + "; record once with with_stack=True to see the lines"
 }
 
 // listSyncNames returns names and number of synchronization calls in the steady part, except those inside scalar

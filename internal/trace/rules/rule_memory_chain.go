@@ -50,7 +50,7 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	f.Evidence["kernels"] = len(spare)
 	f.Evidence["saved_bytes"] = int64(saved)
 	f.Sites = c.listProductSites(func(g int32) bool { return spare[g] > 0 })
-	f.PyTorch = "torch.compile(model), or only of the functions that run these operators: it makes one kernel of operators that go element by element, and of norms with what follows them"
+	f.PyTorch = c.adviseFusion("it makes one kernel of operators that go element by element, and of norms with what follows them")
 	f.Caveats = append(f.Caveats, "operators in a row with tensors of one size are taken to work on each other's results; what the backward pass keeps is written all the same")
 	return []analyze.Found{f}
 }

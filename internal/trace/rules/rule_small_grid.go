@@ -97,7 +97,11 @@ func (c *ruleContext) findSmallGrid() []analyze.Found {
 			f.Evidence["device"] = d.props.ID
 		}
 		f.Sites = s.topSites()
-		if f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"; l.narrow*2 >= l.under {
+		f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop"
+		if !c.isCompiled() {
+			f.PyTorch += ", torch.compile to fuse small kernels"
+		}
+		if l.narrow*2 >= l.under {
 			f.PyTorch, f.AnyProgram = fmt.Sprintf("blocks of 128 or 256 threads: a multiple of the %d that run together", l.warp), true
 		} else if l.serial*2 >= l.under {
 			f.PyTorch, f.AnyProgram = serialChange(c.x.Recording.Program), true

@@ -16,7 +16,8 @@ import (
 
 // frameworkWords are words that belong to one kind of program.
 var frameworkWords = map[analyze.Program]*regexp.Regexp{
-	analyze.PyTorch:     regexp.MustCompile(`torch|DataLoader|pin_memory|DistributedDataParallel|with_stack`),
+	analyze.PyTorch:     regexp.MustCompile(`\btorch[._]|DataLoader\(|pin_memory=|DistributedDataParallel|with_stack`),
+	analyze.LibTorch:    regexp.MustCompile(`\b(torch|at|c10)::`),
 	analyze.JAX:         regexp.MustCompile(`\bjax\b|jnp\.`),
 	analyze.TensorFlow:  regexp.MustCompile(`\btf\.|Keras`),
 	analyze.TensorRT:    regexp.MustCompile(`trtexec|enqueueV3`),
@@ -29,7 +30,7 @@ var frameworkWords = map[analyze.Program]*regexp.Regexp{
 	analyze.HIP:         regexp.MustCompile(`\bhip[A-Z]|rocprof`),
 }
 
-var programs = []analyze.Program{analyze.PyTorch, analyze.JAX, analyze.TensorFlow, analyze.TensorRT, analyze.ONNXRuntime, analyze.Triton, analyze.CUDA, analyze.HIP,
+var programs = []analyze.Program{analyze.PyTorch, analyze.LibTorch, analyze.JAX, analyze.TensorFlow, analyze.TensorRT, analyze.ONNXRuntime, analyze.Triton, analyze.CUDA, analyze.HIP,
 	analyze.OpenACC, analyze.OpenMP, analyze.Julia, analyze.CuPyNumba, analyze.Python, analyze.Unknown}
 
 // TestWordsByProgram finds everything there is to find in a program of each kind: every finding

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -104,6 +105,9 @@ func (c *ruleContext) getCopySetting() string {
 	return findMajority(by, all)
 }
 
+// launchedByGraphs is the value of getLaunchSetting for programs whose kernels are nodes of CUDA graphs.
+const launchedByGraphs = "CUDA graphs"
+
 // getLaunchSetting returns how most kernels are launched, by graphs or one by one; "" unclear.
 func (c *ruleContext) getLaunchSetting() string {
 	by, all := map[string]int64{}, int64(0)
@@ -112,7 +116,7 @@ func (c *ruleContext) getLaunchSetting() string {
 		case op.Kind != model.Kernel:
 			return
 		case c.isGraphOp(op):
-			by["CUDA graphs"]++
+			by[launchedByGraphs]++
 		case op.Launch >= 0:
 			by["a launch each"]++
 		}
@@ -123,25 +127,44 @@ func (c *ruleContext) getLaunchSetting() string {
 
 // getCompilerSetting returns whether kernels of a PyTorch program were compiled; "" for other programs.
 func (c *ruleContext) getCompilerSetting() string {
-	if c.x.Recording.Program != analyze.PyTorch {
+	switch {
+	case c.x.Recording.Program != analyze.PyTorch:
 		return ""
-	}
-	for _, d := range c.devices {
-		for i, g := range d.Ops {
-			if op := &c.t.GPU[g]; d.mine[i] && op.Kind == model.Kernel && strings.HasPrefix(c.t.Name(op.Name), "triton_") {
-				return "compiled"
-			}
-		}
-	}
-	for _, name := range c.t.Names {
-		if strings.HasPrefix(name, "Torch-Compiled Region") || strings.Contains(name, "CompiledFxGraph") {
-			return "compiled"
-		}
-	}
-	if len(c.devices) == 0 {
+	case c.isCompiled():
+		return "compiled"
+	case len(c.devices) == 0:
 		return ""
 	}
 	return "eager"
+}
+
+// isCompiled reports whether a part of a PyTorch program runs under torch.compile.
+func (c *ruleContext) isCompiled() bool {
+	for _, d := range c.devices {
+		for i, g := range d.Ops {
+			if op := &c.t.GPU[g]; d.mine[i] && op.Kind == model.Kernel && strings.HasPrefix(c.t.Name(op.Name), "triton_") {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(c.t.Names, func(name string) bool {
+		return strings.HasPrefix(name, "Torch-Compiled Region") || strings.Contains(name, "CompiledFxGraph")
+	})
+}
+
+// adviseFusion returns the change for operators in a row that one kernel could compute; why completes the advice to
+// compile them. In a program that is compiled already, they ran outside the compiled regions.
+func (c *ruleContext) adviseFusion(why string) string {
+	if c.isCompiled() {
+		return "these operators inside a compiled function: the program uses torch.compile, but they ran outside its compiled regions or as calls from them (TORCH_LOGS=graph_breaks shows where regions end)"
+	}
+	if flag := c.adviseEngine(ruleFusion); flag != "" && c.x.ServesRequests() {
+		if c.getLaunchSetting() == launchedByGraphs {
+			return analyze.NoChange // the engine is not in its eager mode
+		}
+		return flag
+	}
+	return "torch.compile(model), or only of the functions that run these operators: " + why
 }
 
 // getOptimizerSetting returns the implementation of PyTorch's optimizer, from its operators; "" unknown.

@@ -1,8 +1,11 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
@@ -41,6 +44,50 @@ func TestSettingsSeen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A setting that is on is not advised: no compilation where regions of the program are compiled.
+func TestCompiledProgramsAreNotToldToCompile(t *testing.T) {
+	for _, compiled := range []bool{false, true} {
+		s := sceneChain(false)()
+		tr := s.trace()
+		if compiled {
+			tr.Names = append(tr.Names, "Torch-Compiled Region: 0/0")
+		}
+		a, _ := analyse(t, tr)
+		f := mustFind(t, a, gpuprof.RuleElementwiseChain)
+		if got := strings.HasPrefix(f.PyTorch, "torch.compile(model)"); got == compiled {
+			t.Errorf("compiled %v: %s", compiled, f.PyTorch)
+		}
+	}
+}
+
+// An engine's own switch compiles its operators; where its graphs show that the switch is on, no change is known.
+func TestEnginesCompileByTheirFlags(t *testing.T) {
+	for _, test := range []struct {
+		step, want string
+		graphs     bool
+	}{
+		{"execute_context_0(0)_generation_8(8)", "vllm serve without --enforce-eager", false},
+		{"execute_context_0(0)_generation_8(8)", analyze.NoChange, true},
+		{"step[DECODE bs=8]", "python -m sglang.launch_server --enable-torch-compile", false},
+	} {
+		s := newScene()
+		for range 5 {
+			s.engineStep(test.step, func() {
+				s.launches(20, decodeKernel, 20*us, test.graphs)
+				for range 4 {
+					s.op("aten::mul", mulKernel, 40*us)
+					s.op("aten::add", addKernel, 40*us)
+				}
+				s.op("aten::mm", bf16gemm, 100*us)
+			})
+		}
+		a, _ := analyse(t, s.end().trace())
+		if f := mustFind(t, a, gpuprof.RuleElementwiseChain); !strings.HasPrefix(f.PyTorch, test.want) {
+			t.Errorf("%s, graphs %v: %s", test.step, test.graphs, f.PyTorch)
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ type adviceTable map[string]string
 // adviceTables returns the tables for a kind of program, its own before shared ones.
 func adviceTables(p analyze.Program) []adviceTable {
 	switch p {
+	case analyze.LibTorch:
+		return []adviceTable{libTorchWords}
 	case analyze.JAX:
 		return []adviceTable{jaxWords, xlaWords}
 	case analyze.TensorFlow:

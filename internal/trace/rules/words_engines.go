@@ -11,6 +11,9 @@ import (
 // advice to its own.
 const ruleFewerBits = gpuprof.RuleDecodeBytes + "/fewer-bits"
 
+// ruleFusion is the key in engineFlags for advice to compile operators that run one by one.
+const ruleFusion = "fusion"
+
 // plainPyTorch is the key for programs that generate without an engine.
 const plainPyTorch = ""
 
@@ -23,6 +26,7 @@ var engineFlags = map[string]adviceTable{
 		gpuprof.RuleSchedulerGap:    "vllm serve --async-scheduling, where it is off",
 		gpuprof.RuleDecodeBytes:     "more requests per step: vllm serve --max-num-seqs N, with memory for their keys and values (--gpu-memory-utilization)",
 		ruleFewerBits:               "--quantization fp8 halves the bytes of the weights",
+		ruleFusion:                  "vllm serve without --enforce-eager: its compiler makes one kernel of such operators",
 		gpuprof.RuleDecodeAllReduce: "vllm serve without --disable-custom-all-reduce, and a smaller --tensor-parallel-size where the model fits, with --data-parallel-size for the other GPUs",
 		gpuprof.RuleExpertImbalance: "vllm serve --enable-expert-parallel --enable-eplb",
 		gpuprof.RulePipelineBubble:  "vllm serve with a smaller --pipeline-parallel-size, or more running requests (--max-num-seqs), so that every stage has a batch",
@@ -34,6 +38,7 @@ var engineFlags = map[string]adviceTable{
 		gpuprof.RuleSchedulerGap:    "python -m sglang.launch_server without --disable-overlap-schedule",
 		gpuprof.RuleDecodeBytes:     "more requests per step: python -m sglang.launch_server --max-running-requests N, with memory for their keys and values (--mem-fraction-static)",
 		ruleFewerBits:               "--quantization fp8 halves the bytes of the weights",
+		ruleFusion:                  "python -m sglang.launch_server --enable-torch-compile makes one kernel of such operators, for small batches",
 		gpuprof.RuleDecodeAllReduce: "python -m sglang.launch_server without --disable-custom-all-reduce, and a smaller --tp-size where the model fits, with --dp-size for the other GPUs",
 		gpuprof.RuleExpertImbalance: "python -m sglang.launch_server --enable-eplb",
 		gpuprof.RulePipelineBubble:  "python -m sglang.launch_server with a smaller --pp-size, or more running requests (--max-running-requests), so that every stage has a batch",
@@ -44,6 +49,7 @@ var engineFlags = map[string]adviceTable{
 		gpuprof.RuleEagerDecode:     "cuda_graph_config with batch_sizes, or max_batch_size, that reach the number of running requests",
 		gpuprof.RuleSchedulerGap:    "disable_overlap_scheduler: false",
 		gpuprof.RuleDecodeBytes:     "more requests per step: a larger max_batch_size, with memory for their keys and values (kv_cache_config.free_gpu_memory_fraction)",
+		ruleFusion:                  "torch_compile_config makes one kernel of such operators",
 		ruleFewerBits:               "a checkpoint in FP8 (TensorRT Model Optimizer) halves the bytes of the weights",
 		gpuprof.RuleDecodeAllReduce: "allreduce_strategy: AUTO, and a smaller tensor_parallel_size where the model fits",
 		gpuprof.RuleExpertImbalance: "moe_config.load_balancer with a configuration of expert slots",

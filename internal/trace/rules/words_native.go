@@ -37,6 +37,36 @@ var onePassWords = adviceTable{
 	gpuprof.RuleExposedCopy: "pinned host memory, from which copies are faster; and the data in pieces on several streams, so that one piece is copied while kernels work on another",
 }
 
+// libTorchWords is the advice by rule for programs in C++ on PyTorch's C++ library.
+var libTorchWords = adviceTable{
+	gpuprof.RuleHostBound:         "less work on the host between operators, or on another thread; the step as one CUDA graph (at::cuda::CUDAGraph: capture_begin and capture_end once, replay in each step)",
+	gpuprof.RuleLaunchBound:       "the step as one CUDA graph (at::cuda::CUDAGraph: capture_begin and capture_end once, replay in each step); larger batches",
+	gpuprof.RuleEagerDecode:       "the step for one token as a CUDA graph (at::cuda::CUDAGraph) with a cache of fixed size",
+	gpuprof.RuleDecodeBytes:       "more sequences per step",
+	gpuprof.RuleDataloaderStall:   "torch::data::DataLoaderOptions().workers(N), or the next batch prepared on another thread while the device computes",
+	gpuprof.RuleHiddenSync:        "keep results on the device, and read them with tensor.item<float>() or tensor.cpu() every N steps",
+	gpuprof.RuleItem:              "keep results on the device, and read them with tensor.item<float>() every N steps",
+	gpuprof.RuleBlockingCopy:      "tensor.to(device, /*non_blocking=*/true) of tensors in pinned memory (tensor.pin_memory())",
+	gpuprof.RuleExplicitSync:      "remove torch::cuda::synchronize() and cudaDeviceSynchronize from the loop, and wait once where the host needs the result",
+	gpuprof.RuleDataShape:         "fixed shapes: torch::where in place of an index by a mask, and no torch::nonzero in the loop",
+	gpuprof.RulePageableH2D:       "tensor.pin_memory() once, and tensor.to(device, /*non_blocking=*/true)",
+	gpuprof.RuleUnifiedMemory:     "tensors in device memory in place of torch::from_blob over managed memory",
+	gpuprof.RuleExposedCopy:       "tensor.to(device, /*non_blocking=*/true) from pinned memory on a stream of its own (c10::cuda::CUDAStreamGuard), beside the kernels of another step",
+	gpuprof.RuleAllocatorChurn:    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, few different shapes, and no c10::cuda::CUDACachingAllocator::emptyCache() in the loop",
+	gpuprof.RuleNoTF32:            "at::globalContext().setAllowTF32CuBLAS(true) and setAllowTF32CuDNN(true)",
+	gpuprof.RuleNoAMP:             "model and inputs in 16 bits: module.to(torch::kBFloat16) or module.to(torch::kHalf)",
+	gpuprof.RuleTensorCores:       "sizes of the products named above that are multiples of 8",
+	gpuprof.RuleUnfusedAttention:  "at::scaled_dot_product_attention in place of product, softmax and product",
+	gpuprof.RuleElementwiseChain:  "the model compiled by AOTInductor (torch::inductor::AOTIModelPackageLoader), or one kernel of your own for the operators named above",
+	gpuprof.RuleMemoryBoundChain:  "the model compiled by AOTInductor (torch::inductor::AOTIModelPackageLoader), or one kernel of your own for the operators named above",
+	gpuprof.RuleDeterministic:     "at::globalContext().setDeterministicAlgorithms(false, false)",
+	gpuprof.RuleDeterministicFill: "at::globalContext().setDeterministicFillUninitializedMemory(false)",
+	gpuprof.RuleSmallGrid:         "larger batches; independent work on streams of its own (c10::cuda::CUDAStreamGuard)",
+	gpuprof.RuleExposedComm:       "start communication on a stream of its own as soon as its data is there, in pieces, with ncclGroupStart and ncclGroupEnd around small ones",
+	gpuprof.RuleStreamWait:        "work that depends on each other on one stream, and events (at::cuda::CUDAEvent) recorded right behind the kernel that is waited for",
+	gpuprof.RuleTraceQuality:      recordCUDA,
+}
+
 // hipWords is the advice by rule for programs that call HIP.
 var hipWords = adviceTable{
 	gpuprof.RuleHostBound:        "less work on the host between launches, or on another thread; the step as one graph (hipStreamBeginCapture, hipGraphLaunch)",
