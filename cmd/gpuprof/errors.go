@@ -54,7 +54,8 @@ func tokensOf(tokens int, format string) (int, error) {
 	return tokens, nil
 }
 
-// formatAsked returns the value of --format on the unparsed command line, or "". Errors of the parser need it too.
+// formatAsked returns the value of --format, or "". It reads the unparsed command line, because errors of parsing are
+// printed in this format too.
 func formatAsked(args []string) string {
 	if d := slices.Index(args, "--"); d >= 0 {
 		args = args[:d]
