@@ -317,7 +317,7 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 }
 
 // learnScatter sets the spread between builds of equal code from the history that GPUPROF_STORE names. The history must
-// have repeated measurements of commits, on this machine and with the settings of the result of.
+// have repeated measurements of commits, with the machine and the settings of the given result.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

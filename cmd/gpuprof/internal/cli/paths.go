@@ -57,7 +57,8 @@ func ownerOf(path string) string {
 	return ""
 }
 
-// relativeTo returns path relative to a folder that contains it; ok is false for other paths, and if folder is the root.
+// relativeTo returns path relative to a folder that contains it. ok is false for other paths, and if folder is the
+// root.
 func relativeTo(folder, path string) (rest string, ok bool) {
 	rest, err := filepath.Rel(folder, path)
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)

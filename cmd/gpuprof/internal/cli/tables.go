@@ -27,7 +27,7 @@ type Tables struct {
 	Devices     func() []Device                                           // the host, then the GPUs
 	NoGPU       func() string                                             // why no GPU can be used; "" if one can
 	Instruments func(device.Device) (in measure.Instruments, done func()) // telemetry of a device; nil for none
-	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of every GPU, by the prefix of its series ("gpu0/")
+	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of GPUs by series prefix, "gpu0/"
 	// Energy returns, by UUID, counters of the energy (J) that each GPU has used; unknown is the reason if there are
 	// none.
 	Energy     func() (counters map[string]func() (joules float64, ok bool), unknown string, done func())
@@ -35,7 +35,7 @@ type Tables struct {
 	AskCUPTI   func(path string) (int, error) // interface version of a libcupti; nil if none can be loaded
 	Documents  Documents
 	Site       func(*history.Report) ([]SiteFile, error)           // static pages of a history
-	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes a short answer without its document, while a program is recorded
+	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer while a program is recorded
 	TellGitHub func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
 	Plots      []string               // values of --plot
 	PlotsText  func(of string) string // lists the plots of a kind of document; "" means all kinds

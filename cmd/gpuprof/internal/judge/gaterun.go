@@ -186,8 +186,8 @@ func (m *BlockRun) countFit(budget time.Duration) int {
 }
 
 // stageBlocks returns the number of blocks of a stage: at most useful, and as many as fit into the stage's share of the
-// remaining time. If fewer than compare.MinRuns would fit, the stage may use all the remaining time. The number is
-// even, because every second block reverses the order of the sides.
+// remaining time. For compare.MinRuns blocks, the least number, a stage may exceed its share. The number is even,
+// because every second block reverses the order of the sides.
 func (m *BlockRun) stageBlocks(useful, stages int) int {
 	// Reserve the time of one block: later blocks may take longer.
 	fit := m.countFit(m.Budget - m.Each())

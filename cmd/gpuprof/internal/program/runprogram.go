@@ -44,7 +44,7 @@ type Cmd struct {
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
 	WatchEvery  time.Duration `default:"5s" hidden:""` // time between two tables of --watch
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
-	EarlyAfter  time.Duration `default:"5s" hidden:""` // wait after the recording, until a program that still runs gets its analysis printed
+	EarlyAfter  time.Duration `default:"5s" hidden:""` // wait before the analysis of a running program is printed
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
 	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated. As a rank of a job: DIR/ or s3://bucket/prefix of the job, for gpuprof fleet."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`

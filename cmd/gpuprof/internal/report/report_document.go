@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter prints or writes a document that is no run. what names its kind in errors.
+// reporter prints or writes a document that is no run. what names the kind of document in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
 // reporters returns the reporters by kind of document.
@@ -48,7 +48,7 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	}
 }
 
-// decoderOf returns the decoder of a document whose older versions need no conversion.
+// decoderOf returns the decoder of a kind of document of which older versions can be decoded without conversion.
 func decoderOf[D any, P interface {
 	*D
 	document.Enveloped
@@ -86,7 +86,8 @@ func refuseOldSteps(head gpuprof.Head, path string) error {
 	return nil
 }
 
-// reportOf prints or writes a document. reading is the error of reading it; an invalid output is reported before it.
+// reportOf prints or writes a document. reading is the error of reading the document; an error about the outputs has
+// precedence over it.
 func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
 	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {
