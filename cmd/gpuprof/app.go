@@ -70,7 +70,7 @@ type grammar struct {
 	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
 	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 
-	// Forms of run and explain with flags of their own: see commandline.Joined.
+	// Commands of two words: forms of run and explain that have flags of their own (commandline.Joined).
 	Check  check.Cmd         `cmd:"" name:"run --check" help:"Compare a workload with its reference, or with vectors from another program."`
 	Watch  program.WatchCmd  `cmd:"" name:"run watch" help:"Show what a program does while it is recorded."`
 	Record program.RecordCmd `cmd:"" name:"run record" help:"Record a window of a running program that was started for it."`
@@ -183,7 +183,7 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 		child.Sweep(a.Ctx, os.TempDir())
 	}
 	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if l.Open && (err == nil || len(a.Pages) > 0) { // if it failed, its error has the reason already
+	if l.Open && (err == nil || len(a.Pages) > 0) { // a command that failed without a page has reported why
 		err = errors.Join(err, openReport(a))
 	}
 	return err
@@ -321,7 +321,7 @@ func helpLists(a *cli.App) *strings.Replacer {
 
 // helpTexts has the help texts of the grammar, by the address of their fields. hideIn removes the texts before kong
 // builds the grammar, and restoreWith puts them back. Otherwise kong would search several hundred texts for variables
-// with a regular expression, a third of the building time.
+// with a regular expression, which would take a third of the building time.
 type helpTexts map[*string]string
 
 // hideIn stores and empties the help texts of a command, and of its flags, arguments and subcommands.

@@ -38,10 +38,10 @@ func asksJSON(args []string) bool {
 	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
 }
 
-// briefFormat is the --format of documents that are shortened for agents.
+// briefFormat is the value of --format for documents that are shortened for coding agents.
 const briefFormat = "brief-json"
 
-// tokensOf checks --max-tokens; 0 if it is not given.
+// tokensOf checks the value of --max-tokens and returns it; 0 means that the flag is not given.
 func tokensOf(tokens int, format string) (int, error) {
 	switch {
 	case tokens == 0:

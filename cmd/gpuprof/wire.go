@@ -96,7 +96,7 @@ func (w *wiring) openCUDA(index int) (device.Device, error) {
 	if err != nil { // returning d would make a non-nil device.Device of a nil *cuda.Device
 		return nil, err
 	}
-	// Load the libraries now: workloads choose by the device's facts, which include the libraries.
+	// Load the libraries now: workloads base choices on the device's facts, which include the libraries.
 	d.Libraries()
 	return d, nil
 }

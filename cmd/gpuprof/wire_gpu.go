@@ -112,7 +112,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK}
 	var names []string
 	for _, d := range list {
-		if d.Fault != nil { // the first fault is reported here, each fault also on its own line
+		if d.Fault != nil { // this line reports the first fault; each faulty GPU also has its own line
 			if l.State == gpuprof.OK {
 				why := gpuprof.FailedCheck(l.Name, d.Fault)
 				l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix
@@ -217,7 +217,7 @@ func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	return lines
 }
 
-// answeringGPUs lists the GPUs without a fault; the error if there is none.
+// answeringGPUs lists the GPUs without a fault. If there is none, the error has the reason.
 func (w *wiring) answeringGPUs() ([]cuda.DeviceInfo, error) {
 	list, err := cuda.Probe(w.cudaOptions())
 	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
@@ -241,7 +241,7 @@ func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]erro
 		return nil, nil, err
 	}
 	defer d.Close()
-	_, _ = d.Compiler() // only NVRTC is not loaded with the others; MissingLibraries has its error
+	_, _ = d.Compiler() // loads NVRTC, which Libraries does not load; MissingLibraries has its error
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 

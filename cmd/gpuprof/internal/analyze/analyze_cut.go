@@ -125,8 +125,8 @@ func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	return errors.Join(cutAgain(ctx, path, t, part, out), out.Close())
 }
 
-// cutAgain reads the trace once more and writes its part to out. A trace of gpuprof's CUDA recorder is read through two
-// readers.
+// cutAgain reads the trace once more and writes its part to out. For a trace of gpuprof's CUDA recorder it opens the
+// file twice, because cupti.Cut needs two readers.
 func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut, out io.Writer) error {
 	in, err := openTrace(ctx, path)
 	if err != nil {

@@ -172,7 +172,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if s.Metric != "" {
 		o.Only = []string{s.Metric}
 	}
-	swap := s.Options.Faster // GOOD must be the slower side then
+	swap := s.Options.Faster // with --faster, GOOD is expected to be slower than BAD
 	if swap {
 		slices.Reverse(sides[:])
 	}
@@ -218,8 +218,8 @@ func (r *quartetRunner) endsError(err error) error {
 }
 
 // chooseMetric returns the metric to search by: the slower metric with the smallest p-value (adjusted for multiple
-// tests), and an exact counter only if no timed metric is slower. If no metric is slower, it returns the one nearest to
-// it; nil without metrics.
+// tests), and an exact counter only if no timed metric is slower. If no metric is slower, it returns the one that comes
+// closest; nil without metrics.
 func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {

@@ -39,7 +39,7 @@ func openRepository(run judge.Children) (*repository, error) {
 	return r, nil
 }
 
-// resolveRevision returns a revision's full commit name.
+// resolveRevision returns the full commit ID of a revision; ErrUsage if there is no revision of that name.
 func (r *repository) resolveRevision(ref string) (string, error) {
 	id, err := r.run.Revision(r.top, ref)
 	if err == nil || errors.Is(err, cli.ErrInterrupted) {

@@ -15,7 +15,7 @@ import (
 )
 
 // A resumed search that paused for pauseS seconds or more first measures GOOD against BAD again, in pauseQuartets
-// quartets.
+// quartets of four processes.
 const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
@@ -205,7 +205,7 @@ func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	return state, err
 }
 
-// quartetRunner is a bisect.Runner that builds and runs programs.
+// quartetRunner implements bisect.Runner: it builds commits and measures them.
 type quartetRunner struct {
 	run   judge.Children
 	trees *workTrees

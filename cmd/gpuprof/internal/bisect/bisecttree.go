@@ -19,7 +19,7 @@ import (
 const (
 	treeGood      = iota
 	treeCandidate // has the commit that is measured
-	treeParent    // has the parent of a commit that is compared directly
+	treeParent    // has the parent commit, if a commit is compared with its parent
 	treeCount
 )
 
@@ -102,7 +102,7 @@ func (t *workTrees) checkOut(tree int, id string) error {
 	return t.run.Submodules(t.repo.top, dir)
 }
 
-// clearSubmodules empties a tree's submodules: another commit may have other ones.
+// clearSubmodules empties a tree's submodules, because another commit may have other submodules.
 func (t *workTrees) clearSubmodules(dir string) error {
 	list, err := t.run.Git(dir, "ls-files", "-z", "--stage")
 	if err != nil {

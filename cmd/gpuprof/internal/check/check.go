@@ -108,7 +108,7 @@ func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []
 
 // writeReport prints and writes the report. It returns an error if a comparison failed.
 func (c *Cmd) writeReport(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
-	document.CleanStrings(r) // kinds of cases come from the file
+	document.CleanStrings(r) // the kinds of cases come from the file of --vectors
 	a.Verbose = true         // show all failed cases
 	k := a.Documents.Check
 	if err := errors.Join(k.Show(a, c.Format, r), k.Save(a, outs, r, "", c.Force)); err != nil {

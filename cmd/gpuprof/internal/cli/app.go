@@ -21,20 +21,20 @@ type App struct {
 	*Tables
 	Ctx            context.Context
 	Stdout, Stderr io.Writer
-	Commands       io.Writer // unwrapped standard error, for commands to GitHub
+	Commands       io.Writer // standard error without runfile.Lines, which disables commands to GitHub
 	Quiet, NoColor bool
 	Verbose        bool     // print everything; otherwise as much as fits into 24 rows
 	MaxTokens      int      // limit of a brief document; 0 for the default
 	Noted          int      // lines that the printed notes take on a terminal of 80 columns
 	Pages          []string // HTML reports written
-	Rest           []string // what followed "--"
+	Rest           []string // the words after "--"
 	ChildCode      int      // exit code of the program that was run; used if gpuprof itself has no error
 }
 
 // narrowest is the terminal width, in columns, on which the number of lines of a note is based.
 const narrowest = 80
 
-// Note prints a line for the user on standard error.
+// Note prints a line for the user on standard error, unless --quiet is set.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
@@ -43,7 +43,7 @@ func (a *App) Note(format string, args ...any) {
 	}
 }
 
-// Width returns the terminal's columns; 0 if standard output is no terminal.
+// Width returns the number of columns of the terminal, or else the environment variable COLUMNS; 0 if both are unknown.
 func (a *App) Width() int {
 	if f := FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {

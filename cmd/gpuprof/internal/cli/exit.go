@@ -54,7 +54,7 @@ func ExitHelp() string {
 		"or not comparable, 4 the workload, device or input failed, 130 interrupted.\n"
 }
 
-// ErrInterrupted is context.Canceled with the text for users.
+// ErrInterrupted is context.Canceled with the text "interrupted".
 var ErrInterrupted error = interruptedError{}
 
 type interruptedError struct{}

@@ -138,7 +138,7 @@ func (k Kind[D]) Show(a *App, format string, doc D) error {
 	return k.Write(a.Stdout, format, doc, a.Screen())
 }
 
-// Save writes a document into every output, also if one of them fails. plot chooses the content of pictures.
+// Save writes a document into every output, even if one of them fails. plot names the picture to draw (--plot).
 func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) error {
 	var errs []error
 	var written []string

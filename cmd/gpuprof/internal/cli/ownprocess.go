@@ -28,7 +28,7 @@ func OwnProgram() (string, error) {
 	return exe, nil
 }
 
-// RequestRate returns the flag that sets a process's request rate, 1/s, in place of its settings' rate.
+// RequestRate returns the flag that sets a process's request rate, 1/s, in place of the rate in its settings.
 func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }
@@ -65,7 +65,7 @@ func (silent) Error() string { return "" }
 
 func (s silent) Unwrap() error { return s.error }
 
-// ProcessRun is one setting that gpuprof run measures in another process.
+// ProcessRun describes the measurement of a workload at one setting in another process, by gpuprof run.
 type ProcessRun struct {
 	Workload, Device, Preset string
 	Set                      gpuprof.Settings

@@ -50,7 +50,7 @@ var wantFiles = Candidate{":files", ""}
 // wantCommand asks the shell to complete the words after the first n as a command line of another program.
 func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
-// Complete lists the completions of the last word. Words has at least one word; the last one may be empty.
+// Complete lists the completions of the last word in words, which may be an empty word.
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
@@ -105,8 +105,8 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	return nil
 }
 
-// nodeIn returns the subcommand, or the subcommand of it, that the words name; node itself if they name none. at is the
-// index of the first word after the name.
+// nodeIn returns the subcommand of node that the words name, such as "history add"; node itself if they name none. at
+// is the index of the first word after the name.
 func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	for {
 		name, i := firstWord(node, words, at)

@@ -55,7 +55,8 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes returns an error that proposes the command with "--" before the program. more has further proposals.
+// missingDashes returns an error that proposes the command with "--" before the program. more is appended to the
+// proposal.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {

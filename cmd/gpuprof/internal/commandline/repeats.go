@@ -47,7 +47,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		_, repeatable := flag.Target.Interface().([]string)
 		values := kong.SplitEscaped(value, flag.Tag.Sep)
 		switch {
-		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // kong takes some flags for values, and refuses them
+		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // see Repeats
 			given[flag.Name], behindArgument = true, false
 			short = append(short, words...)
 			more[flag] = append(more[flag], occurrence{left: len(values)})

@@ -16,7 +16,7 @@ type Machine struct {
 	ExamineGPUs func() []gpuprof.CheckLine                   // CUDA devices and libraries, telemetry, and each GPU
 	Faults      func(context.Context) ([]health.Card, error) // fault reports of NVML and the kernel log, per GPU
 	KernelLog   func([]health.Card) []health.Card            // adds the fault reports of the kernel log to cards
-	GPUs        func() (GPUs, error)                         // opens the GPUs for a measurement; never nil, the caller closes it
+	GPUs        func() (GPUs, error)                         // opens the GPUs; never nil, the caller closes it
 }
 
 // GPUs gives access to the GPUs that CUDA and NVML list.

@@ -89,7 +89,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"csv": plain(csv.History),
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Fleet, 0, addPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
-		// Both kinds come from doctor and have the same formats.
+		// Health and Diagnosis both come from doctor, and print in the same formats.
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Health), printInFull(addPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": plain(prometheus.Write),
 		})))},
@@ -296,5 +296,5 @@ func startedAt(c *compare.Comparison) time.Time {
 // PlotKinds lists the values of --plot.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText lists the plots of a kind of document; for "" those of all kinds.
+// PlotsText lists the plots of a kind of document; "" means all kinds.
 func PlotsText(of string) string { return figure.KindsText(of) }

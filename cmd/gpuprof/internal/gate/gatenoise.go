@@ -21,8 +21,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks limits the process pairs of gate --aa. Their 48 processes give the share of slow processes to about 5
-// percentage points.
+// noiseBlocks limits the process pairs of gate --aa. Their 48 processes suffice to estimate the share of slow processes
+// to within about 5 percentage points.
 const noiseBlocks = 24
 
 // measureNoise implements gate --aa: it measures the present build against itself.
@@ -80,7 +80,7 @@ func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// equalSides returns two sides that both run the present build.
+// equalSides returns two equal sides for a comparison: both run the present build.
 func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {

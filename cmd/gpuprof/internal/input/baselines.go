@@ -26,8 +26,8 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-// StoredFit returns the sessions, oldest first, of the stored baseline that fits a run: same workload, device and
-// settings. dir is the folder of the baselines; "" means the default.
+// StoredFit returns the sessions, oldest first, of the stored baseline that fits a run: same workload, preset, mode,
+// device and model knobs. dir is the folder of the baselines; "" means the default.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {

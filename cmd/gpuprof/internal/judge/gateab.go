@@ -137,7 +137,8 @@ func (c *Builds) linkFiles(run Children, place Place) error {
 	return nil
 }
 
-// binarySides makes a given binary the old side. For a command after "--", the binary replaces the command's program.
+// binarySides returns the sides if a given binary is the old side. For a command after "--", the binary replaces the
+// command's program.
 func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
@@ -154,7 +155,8 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 	return c.WorkloadSides(run.App, binary, exe, scratch)
 }
 
-// treeSides makes a checkout of the revision the old side. A command runs in the same folder of each checkout.
+// treeSides returns the sides if the old side is a checkout of a revision. A command runs in the same folder of both
+// checkouts.
 func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		for i, name := range []string{c.Against, "this checkout"} {
@@ -309,7 +311,7 @@ func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	r = results.Process(r)
 	r.Source = s.Name
 	m.Prints = true
-	if r.Tool == results.FormatPlain { // other programs choose their own repetitions
+	if r.Tool == results.FormatPlain { // frameworks repeat as they choose: their CPU time means nothing
 		addCPU(r, m.spent.CPU.Seconds())
 	}
 	return r, nil

@@ -77,7 +77,7 @@ func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 	return b, err
 }
 
-// turnsError means that the two processes cannot take turns. Measuring them one after the other may work.
+// turnsError is the error if the two processes cannot take turns. Measuring them one after the other may still work.
 type turnsError struct {
 	gpuprof.Warning
 	cause error
@@ -203,8 +203,8 @@ func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// PerTurn replaces the samples of each turn by their median, without the first skip turns. Samples of equal index then
-// come from neighbouring turns of both sides.
+// PerTurn replaces the samples of each turn by their median, and drops the first skip turns. Samples of equal index
+// then come from neighbouring turns of both sides.
 func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {

@@ -125,7 +125,8 @@ func pathExists(name string) bool {
 	return err == nil
 }
 
-// WithLacking adds the user's files that a checkout lacks to the error of a program that failed in it.
+// WithLacking adds to err, the error of a program that failed in the checkout p, which of the user's files this
+// checkout lacks. name is the checkout's name for messages.
 func (c Children) WithLacking(name string, p *Place, err error) error {
 	if p == nil || err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return err

@@ -53,7 +53,7 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 		a.Note("an agent host speaks with gpuprof mcp on standard input; Ctrl-D ends it; docs/agents.md has the settings of hosts")
 	}
 	out := a.Stdout
-	if f := cli.FileBehind(out); f != nil { // the protocol is not text for a build server
+	if f := cli.FileBehind(out); f != nil { // without runfile.Lines, which would change the protocol
 		out = f
 	}
 	ctx, end := context.WithCancel(a.Ctx)

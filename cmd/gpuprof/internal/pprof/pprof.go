@@ -216,7 +216,8 @@ func cleanProfile(p *profile.Profile) *profile.Profile {
 	return p
 }
 
-// cleanKeys makes the names of labels safe to print at the start of a line.
+// cleanKeys changes names of labels that a build server would execute as commands at the start of a line
+// (runfile.Line).
 func cleanKeys[V any](m map[string]V) map[string]V {
 	for k, v := range m {
 		if safe := runfile.Line(k); safe != k {

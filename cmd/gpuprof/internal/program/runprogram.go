@@ -90,7 +90,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	shown := p.showLive()
 	r, err := record.Run(a.Ctx, p.options)
 	shown()
-	a.Noted = noted // earlier notes have scrolled away
+	a.Noted = noted // notes printed while the program ran have scrolled away
 	done()
 	if err != nil {
 		_ = os.Remove(p.dir) // removes a new, empty folder only

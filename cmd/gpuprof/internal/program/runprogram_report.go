@@ -67,7 +67,7 @@ func (p *program) noteRecorded(h *record.Hook) {
 			}
 		}
 	}
-	if first == nil || first.Torch == "" { // without torch, a warning has the recorded parts
+	if first == nil || first.Torch == "" { // without torch, a warning describes the recording
 		return
 	}
 	where := ""

@@ -80,7 +80,7 @@ func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 // tables slow the program down.
 const pauseFactor = 10
 
-// showTables prints tables until the recordings or the context end; with once, only one.
+// showTables prints tables until the recordings end or the context ends; with once, it prints one table.
 func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
@@ -212,7 +212,8 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable formats the state of Python programs' recordings and their step times, as the hook reports them.
+// hookTable formats how far the recordings of Python programs are, and their step times, from the events of gpuprof's
+// hook in these programs.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
 		return document.CleanText(dir) + ": no process is recorded yet\n"

@@ -20,7 +20,7 @@ import (
 // reporter prints or writes a document that is no run. what names the kind of document in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
-// reporters returns the reporters by kind of document.
+// reporters returns the function that reports a document, by kind of document. Runs are not included.
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
@@ -48,7 +48,7 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	}
 }
 
-// decoderOf returns the decoder of a kind of document of which older versions can be decoded without conversion.
+// decoderOf returns a decoder for a kind of document whose older versions need no conversion.
 func decoderOf[D any, P interface {
 	*D
 	document.Enveloped

@@ -71,7 +71,7 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	if err != nil {
 		return nil, err
 	}
-	now.Source, now.Warnings = "this run", nil // they are printed above, with the run
+	now.Source, now.Warnings = "this run", nil // the warnings are printed with the run
 	o := compare.Options{Seed: s.Seed, Tool: s.app.Tool}
 	if err := (&judge.Flags{}).Learn(s.app, now, &o); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpup
 	return out
 }
 
-// showAll prints the runs and, below them, the comparisons. A document such as JSON must stay whole: it is printed with
-// complete, the runs that include the comparisons' findings, and the comparisons go to standard error.
+// showAll prints the runs and, below them, the comparisons. In formats other than table and markdown, it prints
+// complete, the runs that include the comparisons' findings, and writes the comparisons to standard error.
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
 	w, format, o := a.Stdout, s.Format, a.Screen()

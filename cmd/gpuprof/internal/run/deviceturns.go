@@ -188,7 +188,7 @@ func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 		out.Failed = err
 		return out
 	}
-	var kinds [2][]int // of turns: together, alone
+	var kinds [2][]int // indexes of the turns together, and of the turns alone
 	for i, t := range d.turns[2*judge.WarmTurns:][:2*rounds] {
 		kind := 1
 		if d.together[2*judge.WarmTurns+i] {

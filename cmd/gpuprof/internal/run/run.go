@@ -49,7 +49,8 @@ type Cmd struct {
 
 	// ProcessOut makes this process one of the processes of --runs: it writes its run to that file and prints nothing.
 	ProcessOut string `hidden:""`
-	// RequestRate is the request rate of the first of --runs processes, for workloads that serve requests.
+	// RequestRate is the request rate, 1/s, of the first of the --runs processes, if the workload serves requests; 0
+	// means the rate in the settings.
 	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process measure on request, as one of the two processes of a gate; see takeTurns.
 	BlocksOnStdin bool `hidden:""`

@@ -271,7 +271,8 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// chooseFiles chooses the output files. The state is in the first .json output, or else in a file of the user's cache.
+// chooseFiles chooses the output files. The state of the search goes to the file of --resume, else to the first .json
+// output, else to a file in the user's cache.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume

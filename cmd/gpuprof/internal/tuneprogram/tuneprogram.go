@@ -193,7 +193,8 @@ func (t *tuning) readEarlier() error {
 	return nil
 }
 
-// chooseFiles chooses the output files. The first JSON file is kept up to date during the search.
+// chooseFiles chooses the output files. The state of the search goes to the file of --resume, or else to the first
+// .json output, if there is one.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
