@@ -39,7 +39,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// grammar is the command line: one field per verb.
+// grammar describes the command line for kong: the global flags, and a field for each subcommand, which gpuprof calls a
+// verb.
 type grammar struct {
 	Quiet   bool `help:"Print results and errors only."`
 	Verbose bool `short:"v" help:"Print every row, the evidence and the warnings."`
@@ -69,7 +70,7 @@ type grammar struct {
 	Help       commandline.HelpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
 	Complete   completeCmd               `cmd:"" name:"__complete" hidden:""`
 
-	// Forms of run and explain with flags of their own: see commandline.Joined.
+	// Commands of two words: forms of run and explain that have flags of their own (commandline.Joined).
 	Check  check.Cmd         `cmd:"" name:"run --check" help:"Compare a workload with its reference, or with vectors from another program."`
 	Watch  program.WatchCmd  `cmd:"" name:"run watch" help:"Show what a program does while it is recorded."`
 	Record program.RecordCmd `cmd:"" name:"run record" help:"Record a window of a running program that was started for it."`
@@ -77,7 +78,7 @@ type grammar struct {
 	Schema schema.Cmd        `cmd:"" name:"explain schema" help:"Print the JSON schema of an output."`
 }
 
-// runCommand executes one command line and returns its exit code, see cli.ExitCode.
+// runCommand executes one command line and returns its exit code (cli.ExitCode).
 func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io.Writer) int {
 	a := &cli.App{Tables: w.tables(), Ctx: ctx, Stdout: runfile.NewLines(stdout), Stderr: runfile.NewLines(stderr), Commands: stderr}
 	err := explainPrinting(dispatch(a, args, w.machine()))
@@ -89,9 +90,9 @@ func runCommand(ctx context.Context, w *wiring, args []string, stdout, stderr io
 	return code
 }
 
-// splitArgs splits the command line into gpuprof's own arguments and a.Rest, the words after "--". In own, the current
-// name replaces a renamed verb, and a verb's form such as "run watch" is one word. dashed reports that the command line
-// has a "--".
+// splitArgs splits the command line into own, gpuprof's own arguments, and a.Rest, the words after "--". In own, former
+// names of subcommands are replaced, and a subcommand of two words, such as "run watch", is one word. dashed reports
+// that the command line has a "--".
 func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed bool) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		dashed = true
@@ -109,8 +110,8 @@ func splitArgs(a *cli.App, root *kong.Node, args []string) (own []string, dashed
 	return currentWords(a, root, commandline.HelpWords(args)), dashed
 }
 
-// currentWords replaces a renamed verb by its current name, and notes that for the user. It joins the words of a verb's
-// form, such as "run watch", to one word.
+// currentWords replaces the former name of a subcommand by its current name, and notes that for the user. It joins the
+// words of a subcommand of two words, such as "run watch", to one word.
 func currentWords(a *cli.App, root *kong.Node, words []string) []string {
 	words, renamed := commandline.Current(root, words)
 	if renamed != nil && !asksQuiet(words) {
@@ -119,15 +120,15 @@ func currentWords(a *cli.App, root *kong.Node, words []string) []string {
 	return commandline.Joined(root, words)
 }
 
-// asksQuiet reports whether --quiet is among the words. It works before they are parsed.
+// asksQuiet reports whether --quiet is among the words, which are not parsed yet.
 func asksQuiet(words []string) bool { return slices.Contains(words, "--quiet") }
 
 type line struct {
 	grammar
-	verb *kong.Context // nil if only help was printed
+	verb *kong.Context // the parsed subcommand; nil if only help was printed
 }
 
-// parse parses a command line and checks everything that can be checked before the verb runs.
+// parse parses a command line, and checks everything that can be checked before the subcommand runs.
 func parse(a *cli.App, args []string) (*line, error) {
 	l := &line{}
 	parser, exited, err := newParser(a, &l.grammar)
@@ -182,14 +183,14 @@ func dispatch(a *cli.App, args []string, machine *doctor.Machine) error {
 		child.Sweep(a.Ctx, os.TempDir())
 	}
 	err = l.verb.Run(a, machine, &mcp.Texts{Schemas: schema.Schemas})
-	if l.Open && (err == nil || len(a.Pages) > 0) { // if it failed, its error has the reason already
+	if l.Open && (err == nil || len(a.Pages) > 0) { // a command that failed without a page has reported why
 		err = errors.Join(err, openReport(a))
 	}
 	return err
 }
 
-// newParser builds the grammar. kong sets exited when it has printed the help of --help; on its own, kong would end the
-// process.
+// newParser builds kong's parser for the grammar c. Printing the help for --help sets exited; without this handler,
+// kong would end the process.
 func newParser(a *cli.App, c *grammar) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	texts := helpTexts{}
@@ -260,7 +261,8 @@ func verbError(root *kong.Node, args []string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
 }
 
-// refuseEmpty refuses empty arguments, which unset shell variables leave: some verbs would treat one as not given.
+// refuseEmpty refuses empty arguments, as an unset shell variable causes them. Some subcommands would treat an empty
+// argument like a missing one.
 func refuseEmpty(kctx *kong.Context) error {
 	for _, p := range kctx.Path {
 		if p.Positional == nil {
@@ -300,7 +302,7 @@ func checkChoices(a *cli.App, kctx *kong.Context) error {
 	return nil
 }
 
-// helpLists returns a replacer of the placeholders in help texts, such as ${plots}, by lists.
+// helpLists returns a replacer for help texts. It replaces placeholders, such as ${plots}, by lists of values.
 func helpLists(a *cli.App) *strings.Replacer {
 	lists := []string{
 		"${plots}", a.PlotsText(""),
@@ -317,11 +319,12 @@ func helpLists(a *cli.App) *strings.Replacer {
 	return strings.NewReplacer(lists...)
 }
 
-// helpTexts has the help texts by the address of their field. hideIn takes them out while kong builds the grammar: kong
-// would search several hundred texts for variables by a regular expression, a third of the building time.
+// helpTexts has the help texts of the grammar, by the address of their fields. hideIn removes the texts before kong
+// builds the grammar, and restoreWith puts them back. Otherwise kong would search several hundred texts for variables
+// with a regular expression, which would take a third of the building time.
 type helpTexts map[*string]string
 
-// hideIn stores and empties the help texts of a command, its flags, arguments and subcommands.
+// hideIn stores and empties the help texts of a command, and of its flags, arguments and subcommands.
 func (t helpTexts) hideIn(command *kong.Node) error {
 	return kong.Visit(command, func(part kong.Visitable, next kong.Next) error {
 		switch part := part.(type) {
@@ -344,12 +347,12 @@ func (t helpTexts) restoreWith(lists *strings.Replacer) {
 	}
 }
 
-// completeCmd answers the shells' completion scripts. a.Rest has the words typed so far, the unfinished one last. It
-// prints one candidate per line: value, tab, description. The value ":files" asks the shell to complete file names;
-// ":command N" asks it to complete the words after the first N as a command of their own.
+// completeCmd prints completions for the shells' scripts. a.Rest has the words typed so far, the unfinished one last.
+// It prints one candidate per line: value, tab, description. The value ":files" asks the shell to complete file names;
+// ":command N" asks it to complete the words after the first N as a command line of another program.
 type completeCmd struct{}
 
-// Run implements the hidden verb.
+// Run implements the hidden subcommand __complete.
 func (completeCmd) Run(a *cli.App) error {
 	var c grammar
 	k, _, err := newParser(a, &c)
@@ -366,7 +369,7 @@ func (completeCmd) Run(a *cli.App) error {
 	return nil
 }
 
-// explainPrinting rewrites errors of writes to standard output, with a fix.
+// explainPrinting adds a fix to errors of writing to standard output. Other errors are unchanged.
 func explainPrinting(err error) error {
 	var all []error
 	for _, e := range cli.Flatten(err) {

@@ -38,10 +38,10 @@ func asksJSON(args []string) bool {
 	return slices.Contains([]string{"json", briefFormat}, formatAsked(args))
 }
 
-// briefFormat is the --format of documents that are shortened for agents.
+// briefFormat is the value of --format for documents that are shortened for coding agents.
 const briefFormat = "brief-json"
 
-// tokensOf checks --max-tokens; 0 if it is not given.
+// tokensOf checks the value of --max-tokens and returns it; 0 means that the flag is not given.
 func tokensOf(tokens int, format string) (int, error) {
 	switch {
 	case tokens == 0:
@@ -54,7 +54,8 @@ func tokensOf(tokens int, format string) (int, error) {
 	return tokens, nil
 }
 
-// formatAsked returns the value of --format on the unparsed command line, or "". Errors of the parser need it too.
+// formatAsked returns the value of --format, or "". It reads the unparsed command line, because errors of parsing are
+// printed in this format too.
 func formatAsked(args []string) string {
 	if d := slices.Index(args, "--"); d >= 0 {
 		args = args[:d]

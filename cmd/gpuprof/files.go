@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/input"
 )
 
-// insertVerb inserts the verb that shows the given files, if the command line has files and no verb. It notes the
-// resulting command.
+// insertVerb completes a command line that has files but no subcommand: it inserts the subcommand that shows these
+// files, and notes the resulting command. Other command lines are unchanged.
 func insertVerb(a *cli.App, root *kong.Node, words []string) ([]string, error) {
 	files, flags, ok := commandline.FilesMeant(root, words)
 	if !ok {

@@ -13,8 +13,8 @@ const (
 	kernelRecord  = 8 << 10  // longest line, bytes
 )
 
-// kernelLog returns the lines since boot that the kernel's ring buffer, /dev/kmsg (file), still has. It does not wait
-// for further lines.
+// kernelLog returns the lines that the kernel's ring buffer, /dev/kmsg (file), still has from this boot. It does not
+// wait for further lines.
 func kernelLog(file string) (string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
-// Only this file and its wire_* neighbours name concrete workloads, devices and formats.
+// Only this file and the other files wire_*.go import concrete workloads, devices and formats.
 
-// wiring overrides the libraries, folders and workloads of this process, for tests. Zero values are the machine's own.
+// wiring overrides libraries, folders and workloads, for tests. The zero value means the machine's own.
 type wiring struct {
 	driver   string               // library that replaces the CUDA driver
 	root     string               // folder that holds /proc, /sys, /dev/kmsg and /usr; "" for the machine's
 	more     []workloads.Workload // additional workloads
 	host     host.Options         // options of the host device's measurement of peak rates; zero for the defaults
 	clock    func() time.Time     // clock for the budgets of tune; nil for the system's
-	recorder string               // settings that precede those of the CUDA recorder
-	limit    time.Duration        // shortest time limit of a gate's process; 0 for the default
+	recorder string               // lines "name=number" of extra settings for the CUDA recorder, before its own
+	limit    time.Duration        // shortest time limit of a process that gpuprof gate measures; 0 for the default
 }
 
 func (w *wiring) tables() *cli.Tables {
@@ -55,10 +55,12 @@ func (w *wiring) listWorkloads() []workloads.Workload {
 	return append([]workloads.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, w.more...)
 }
 
-// runWorker runs this process as a worker of workload collate, if collate started it as one; false otherwise.
+// runWorker runs this process as a worker of the workload collate, if that workload started it; otherwise it returns
+// false.
 func runWorker() bool { return collate.WorkerMain() }
 
-// devices lists the devices to measure on: the host, then the driver's GPUs. GPUs that do not answer come last.
+// devices lists the devices to measure on: the host first, then the GPUs that the CUDA driver lists. GPUs with a fault
+// come last.
 func (w *wiring) devices() []cli.Device {
 	all := []cli.Device{{Name: "host", Doc: "the CPU: streams are goroutines, kernels are Go", Open: w.openHost}}
 	gpus, err := cuda.Probe(w.cudaOptions())
@@ -94,7 +96,7 @@ func (w *wiring) openCUDA(index int) (device.Device, error) {
 	if err != nil { // returning d would make a non-nil device.Device of a nil *cuda.Device
 		return nil, err
 	}
-	// Load the libraries now: workloads choose by the device's facts, which include the libraries.
+	// Load the libraries now: workloads base choices on the device's facts, which include the libraries.
 	d.Libraries()
 	return d, nil
 }
@@ -107,13 +109,13 @@ func (w *wiring) openHost() (device.Device, error) {
 	return d, nil
 }
 
-// findDriver loads the driver's library: only loading shows whether it works.
+// findDriver loads the CUDA driver's library, because only loading it shows whether it works.
 func (w *wiring) findDriver() machine.Driver {
 	d, err := cuda.FindDriver(w.cudaOptions())
 	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
 }
 
-// missingGPUReason returns the reason for which no GPU can be used, as one clause; "" if one can.
+// missingGPUReason returns why no GPU can be used, as one clause; "" if a GPU can be used.
 func (w *wiring) missingGPUReason() string {
 	if err := w.missingGPUError(); err != nil {
 		return cli.Sentence(err)

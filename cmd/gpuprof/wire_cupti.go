@@ -14,8 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// envAsk is the variable with the path of a libcupti. A process that has it only loads the library and prints its
-// interface version. It is a process of its own because an unfit library may crash it.
+// envAsk is the environment variable with the path of a libcupti. A process started with it loads that library, prints
+// the version of its interface and ends. A separate process asks, because an unfit library may crash the process that
+// loads it.
 const envAsk = "GPUPROF_ASK_CUPTI"
 
 // askWithin limits the time of the process that loads a libcupti.
@@ -56,7 +57,7 @@ func asksCUPTI() func(path string) (int, error) {
 	return askCUPTI
 }
 
-// askCUPTI returns the interface version of a libcupti, which another process loads.
+// askCUPTI returns the interface version of a libcupti. Another process, started for this, loads the library.
 func askCUPTI(path string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {

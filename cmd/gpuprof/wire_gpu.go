@@ -43,8 +43,8 @@ func (w *wiring) examineGPUs() []gpuprof.CheckLine {
 	return append(append([]gpuprof.CheckLine{w.examineCUDA(), telemetry, w.examineKernels()}, w.examineLibraries()...), lines...)
 }
 
-// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes NVML. They are nil for other
-// devices and without NVML; doctor has the reason.
+// instrumentsOf returns the NVML instruments of a CUDA device, and a function that closes NVML. The instruments are nil
+// for other devices and without NVML; doctor reports the reason.
 func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done func()) {
 	nothing := func() {}
 	gpu, ok := dev.(*cuda.Device)
@@ -63,8 +63,9 @@ func (w *wiring) instrumentsOf(dev device.Device) (in measure.Instruments, done 
 	return d, func() { _ = lib.Close() }
 }
 
-// programSamplers returns the samplers of every GPU's telemetry while gpuprof runs a program, by the prefix of their
-// tracks. done closes NVML. The map is nil without NVML; doctor has the reason.
+// programSamplers returns a sampler of telemetry for each GPU, for the time in which gpuprof records a program. The key
+// is the prefix of the GPU's series, such as "gpu0/". done closes NVML. The map is nil without NVML; doctor reports the
+// reason.
 func programSamplers() (all map[string]record.Sampler, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -79,7 +80,8 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 	return all, func() { _ = lib.Close() }
 }
 
-// energyCounters returns the energy counter of every GPU by its UUID, or the reason for having none. done closes NVML.
+// energyCounters returns the energy counter (J) of each GPU by its UUID. unknown is the reason if there is none. done
+// closes NVML.
 func energyCounters() (counters map[string]func() (joules float64, ok bool), unknown string, done func()) {
 	lib, err := nvml.Open()
 	if err != nil {
@@ -110,7 +112,7 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK}
 	var names []string
 	for _, d := range list {
-		if d.Fault != nil { // the first fault is reported here, each fault also on its own line
+		if d.Fault != nil { // this line reports the first fault; each faulty GPU also has its own line
 			if l.State == gpuprof.OK {
 				why := gpuprof.FailedCheck(l.Name, d.Fault)
 				l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix
@@ -130,7 +132,8 @@ func (w *wiring) examineCUDA() gpuprof.CheckLine {
 	return l
 }
 
-// examineKernels times the load of the kernel that compiles slowest, and reports the folder of the driver's code cache.
+// examineKernels times the loading of the kernel that takes longest to compile, and reports the folder of the driver's
+// cache of compiled kernels.
 func (w *wiring) examineKernels() gpuprof.CheckLine {
 	before := cuda.FindCodeCache()
 	first, err := w.loadSlowest()
@@ -142,12 +145,12 @@ func (w *wiring) examineKernels() gpuprof.CheckLine {
 
 type firstLoad struct {
 	took      time.Duration
-	carried   bool // the program contains its machine code for this GPU
+	carried   bool // gpuprof contains the kernel's machine code for this GPU
 	simulated bool
 }
 
-// kernelLine reports how long a kernel took until its first use. before and cache are the driver's code cache before
-// and after; if it grew, the driver compiled the kernel.
+// kernelLine reports how long a kernel took to load. before and cache are the driver's cache of compiled kernels before
+// and after the load; if it grew, the driver compiled the kernel.
 func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	took := gpuprof.FormatSeconds(first.took.Seconds())
@@ -173,7 +176,7 @@ func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache) gpup
 	return l
 }
 
-// loadSlowest loads the kernel that compiles slowest, on the first GPU without a fault.
+// loadSlowest loads the kernel that takes longest to compile, on the first GPU without a fault.
 func (w *wiring) loadSlowest() (firstLoad, error) {
 	d, info, err := w.openFirst()
 	if err != nil {
@@ -187,14 +190,14 @@ func (w *wiring) loadSlowest() (firstLoad, error) {
 	return firstLoad{took, n > 0, info.Simulated}, nil
 }
 
-// vendorLibraries lists NVIDIA's libraries, with what gpuprof uses in place of a missing one.
+// vendorLibraries lists NVIDIA's libraries, with the consequence if one is missing.
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
 	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has, and the gradients of deepaw's, run on general kernels"},
 }
 
-// examineLibraries returns a line about each of NVIDIA's libraries, as the first GPU loads them.
+// examineLibraries returns a line about each of NVIDIA's libraries; the first GPU without a fault loads them.
 func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	found, lacks, err := w.cudaLibraries()
 	var lines []gpuprof.CheckLine
@@ -214,7 +217,7 @@ func (w *wiring) examineLibraries() []gpuprof.CheckLine {
 	return lines
 }
 
-// answeringGPUs lists the GPUs without a fault; the error if there is none.
+// answeringGPUs lists the GPUs without a fault. If there is none, the error has the reason.
 func (w *wiring) answeringGPUs() ([]cuda.DeviceInfo, error) {
 	list, err := cuda.Probe(w.cudaOptions())
 	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
@@ -230,14 +233,15 @@ func (w *wiring) openFirst() (*cuda.Device, cuda.DeviceInfo, error) {
 	return d, list[0], err
 }
 
-// cudaLibraries returns the loaded libraries, and the errors of the missing ones.
+// cudaLibraries loads NVIDIA's libraries. found has the version of each by its key ("cublas"), and its path by the key
+// with "_path"; lacks has the errors of the missing ones.
 func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
 	d, _, err := w.openFirst()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer d.Close()
-	_, _ = d.Compiler() // only NVRTC is not loaded with the others; MissingLibraries has its error
+	_, _ = d.Compiler() // loads NVRTC, which Libraries does not load; MissingLibraries has its error
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 
@@ -252,7 +256,7 @@ type gpuSight struct {
 }
 
 // lookAtGPUs lists the GPUs of CUDA and NVML. It fails if neither lists a usable GPU. The caller closes the result,
-// also after a failure.
+// even if the error is not nil.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 	s := &gpuSight{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
@@ -268,8 +272,8 @@ func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 // Close closes NVML.
 func (s *gpuSight) Close() error { return s.lib.Close() }
 
-// Hidden lists the UUIDs of GPUs and MIG instances that CUDA hides from this process, and shows to one that names them
-// in CUDA_VISIBLE_DEVICES. Of several MIG instances CUDA shows only one.
+// Hidden lists the UUIDs of usable GPUs and MIG instances that CUDA does not show this process, but would show a
+// process with their UUID in CUDA_VISIBLE_DEVICES. Of several MIG instances CUDA shows only one.
 func (s *gpuSight) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
 		return nil // the user hid them
@@ -304,7 +308,7 @@ func (s *gpuSight) Shown() []doctor.GPUName {
 	return out
 }
 
-// Elsewhere returns the UUID of a GPU or MIG instance that is not among Shown, as NVML finds it by name.
+// Elsewhere returns the UUID of the GPU or MIG instance that NVML finds by a name, for a name that Shown does not list.
 func (s *gpuSight) Elsewhere(name string) (string, error) {
 	if s.lib == nil {
 		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
@@ -338,7 +342,8 @@ func (s *gpuSight) Target(index int) (devicebench.Target, error) {
 	return t, nil
 }
 
-// conditionOf returns the state of a GPU that explains its speed. mig reports that the device is a MIG instance.
+// conditionOf returns the state of a GPU on which its speed depends: link, power limit, clocks and memory faults; 0
+// means unknown. mig reports that the device is a MIG instance.
 func conditionOf(d nvml.DeviceInfo, mig bool) health.Condition {
 	known := func(n gpuprof.Number) float64 {
 		if !nvml.Known(n) {
@@ -349,7 +354,7 @@ func conditionOf(d nvml.DeviceInfo, mig bool) health.Condition {
 	c := health.Condition{MIG: mig, LinkWidth: int(known(d.PCIeWidth)), LinkWidthMax: int(known(d.PCIeWidthMax)), LinkGenMax: int(known(d.PCIeGenMax)),
 		PowerLimitW: known(d.PowerLimit), PowerBaseW: known(d.PowerDefault), AppClockHz: known(d.AppSMClock), AppBaseHz: known(d.DefaultSMClock)}
 	if e := known(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
-		c.PowerLimitW = e // the enforced limit is below the one set
+		c.PowerLimitW = e // the driver enforces a limit below the one set
 	}
 	c.MemoryFault, _, _ = d.RepairHealth()
 	if c.MemoryFault == "" {

@@ -18,15 +18,15 @@ import (
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
-// GPU faults that are known without a measurement: from NVML's counters and errors, the driver's recovery action and
+// This file finds GPU faults without a measurement: from NVML's counters and errors, the driver's recovery action and
 // the kernel log.
 
 // machineRoot is the folder with /proc, /sys, /dev/kmsg and /usr; tests set another.
 func (w *wiring) machineRoot() string { return cmp.Or(w.root, "/") }
 
-// accounts returns a health.Card with the fault reports of each GPU in NVML or the kernel log. Its map gives the index
-// of a card by the UUID of its GPU or MIG instance. If NVML lists no GPU, the first card is AllGPUs with the reason:
-// noNVML, the error of opening NVML.
+// accounts returns a health.Card, with fault reports, for each GPU that NVML lists or the kernel log names. of has the
+// index of a card by the UUID of its GPU or MIG instance. If NVML lists no GPU, the first card has the device
+// health.AllGPUs and, as the reason, noNVML: the error of opening NVML.
 func (w *wiring) accounts(ctx context.Context, lib *nvml.Library, noNVML error) (cards []health.Card, of map[string]int) {
 	of = map[string]int{}
 	devices, located := lib.Devices(), nvml.Locate(w.machineRoot())
@@ -70,7 +70,7 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	return health.AskLog(cards, health.ReadLog(text), why)
 }
 
-// accountOf returns the health.Card of a GPU: identity, condition and fault reports as NVML gives them. The card has no
+// accountOf returns the health.Card of a GPU with its identity, condition and fault reports from NVML, and without
 // measurements.
 func accountOf(d nvml.DeviceInfo) health.Card {
 	c := health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, PCI: health.PCIAddress(d.PCI),
@@ -118,8 +118,8 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 	return c
 }
 
-// Accounts adds the current fault reports to the card of every measured GPU. If everyGPU is set, it adds cards of
-// further GPUs that are faulty or could not be checked.
+// Accounts adds the current fault reports to the cards of the measured GPUs. With everyGPU, it appends cards of other
+// GPUs that are faulty or could not be checked.
 func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
@@ -173,16 +173,16 @@ func faultLines(cards []health.Card) []gpuprof.CheckLine {
 	return lines
 }
 
-// Since release recoveryDriver, drivers report the recovery action. If NVML does not report it, nvidia-smi is run once.
-// Its time is limited, since the whole check has 2 s.
+// Drivers report the recovery action since release recoveryDriver. If NVML does not report it, nvidia-smi is run once,
+// for at most nvidiaSMIWithin, because the whole check has 2 s. At most nvidiaSMIAnswers bytes are read.
 const (
 	recoveryDriver   = 565
 	nvidiaSMIWithin  = 500 * time.Millisecond
-	nvidiaSMIAnswers = 1 << 16 // bytes
+	nvidiaSMIAnswers = 1 << 16
 )
 
-// nvidiaSMIPlaces lists the folders in which drivers and containers install nvidia-smi. PATH is not used: a job
-// scheduler's prolog has none.
+// nvidiaSMIPlaces lists the folders in which drivers and containers install nvidia-smi. PATH is not used, because the
+// prolog of a job scheduler runs without one.
 var nvidiaSMIPlaces = [...]string{"usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/nvidia/bin",
 	"run/nvidia/driver/usr/bin", "run/current-system/sw/bin", "usr/lib/wsl/lib"}
 
@@ -214,8 +214,8 @@ func (w *wiring) askNVIDIASMI(ctx context.Context, devices []nvml.DeviceInfo) {
 	}
 }
 
-// readRecoveryActions returns NVML's numbers of recovery actions by PCI address, from lines such as "00000000:CA:00.0,
-// Reset".
+// readRecoveryActions parses the lines of nvidia-smi, such as "00000000:CA:00.0, Reset". It returns NVML's number of
+// the recovery action by PCI address.
 func readRecoveryActions(text string) map[string]int {
 	numbers := map[string]int{"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3, "drain and reset": 4}
 	out := map[string]int{}

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/cuda"
 )
 
-// linkTries is the number of measurements of a link in each direction.
+// linkTries is the number of copies that measure a link in each direction.
 const linkTries = 5
 
-// Between measures the copy rate between each two of the GPUs, and an all-reduce over all of them. here has their
-// positions in Shown; bytes is the size of each copy and of the all-reduce's array. No other code may have the GPUs
+// Between measures the copy rate between each two of the GPUs, and an all-reduce over all of them. here has the GPUs'
+// positions in Shown. bytes is the size of each copy and of the all-reduced array. No other code may have the GPUs
 // open. With fewer than two GPUs it returns nil.
 func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {

@@ -1,6 +1,6 @@
 // Package analyze implements gpuprof analyze, which reports where the time or memory of a recorded program went. Input:
-// traces or memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports cli and input, no
-// other verb.
+// traces or memory snapshots. Output: an analysis, a comparison, or a part of a trace. It imports the packages cli and
+// input, but no package of another subcommand.
 package analyze
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof analyze.
 type Cmd struct {
 	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, rocprofv3 _results.db, JAX .xplane.pb or .trace.json.gz, gpuprof's own .gpt) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
@@ -45,7 +45,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof analyze.
 func (c *Cmd) Run(a *cli.App) error {
 	if c.Compare && len(c.Traces) != 2 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d", len(c.Traces)).WithFix("give two files or two folders")
@@ -86,13 +86,13 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(analysis.Show(a, c.Format, s), savedPart(analysis, c.asksForPart()).Save(a, outs, s, c.Plot, c.Force), analysis.SendTo(a, server, s))
 }
 
-// showsTraces reports whether an output of a comparison also shows the traces themselves.
+// showsTraces reports whether an output of a comparison also shows the two traces.
 func showsTraces(o cli.Output) bool {
 	return slices.Contains([]string{"html", "png", "svg"}, o.Format.Name)
 }
 
-// runStudy analyses traces. first is the opened first file, or nil. keep keeps the old side's trace of a comparison in
-// memory, for outputs that show it.
+// runStudy analyses traces. first is the opened first file, or nil. With keep, the old trace of a comparison stays in
+// memory for outputs that show it.
 func (c *Cmd) runStudy(a *cli.App, first *input.File, keep bool) (*cli.Study, error) {
 	peaks, err := input.ReadPeaks(c.Peaks)
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *Cmd) checkCut() error {
 	return err
 }
 
-// requestedPart parses --steps or --window, and returns the function that chooses this part of an index.
+// requestedPart parses --steps or --window. It returns a function that finds the requested part of a trace's index.
 func (c *Cmd) requestedPart() (func(x *analyze.Index) (*model.Cut, error), error) {
 	if c.Steps != "" {
 		r, err := analyze.ParseSteps(c.Steps)
@@ -125,7 +125,8 @@ func (c *Cmd) cutPart(ctx context.Context, path, to string) (err error) {
 	return errors.Join(cutAgain(ctx, path, t, part, out), out.Close())
 }
 
-// cutAgain reads the trace again and writes the part. A trace of the CUDA recorder is read twice.
+// cutAgain reads the trace once more and writes its part to out. For a trace of gpuprof's CUDA recorder it opens the
+// file twice, because cupti.Cut needs two readers.
 func cutAgain(ctx context.Context, path string, t *model.Trace, part *model.Cut, out io.Writer) error {
 	in, err := openTrace(ctx, path)
 	if err != nil {
@@ -167,8 +168,8 @@ func openTrace(ctx context.Context, path string) (*input.File, error) {
 	return in, nil
 }
 
-// savedPart returns k, the formats of a study. If a part was cut out of the trace, an output of trace format, such as
-// .json, gets this part.
+// savedPart returns the formats k of an analysis. If a part was cut out of the trace, outputs in a trace format (.json,
+// .gpt) get this part in place of the analysis.
 func savedPart(k cli.Kind[*cli.Study], cut bool) cli.Kind[*cli.Study] {
 	if !cut {
 		return k

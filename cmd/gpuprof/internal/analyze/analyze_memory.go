@@ -12,8 +12,8 @@ import (
 )
 
 // openFirst opens the first file, to distinguish a memory snapshot from a trace. It returns nil for a folder, and for a
-// file that cannot be opened, about which its reader reports later. It also returns nil for a pipe from which a part is
-// to be cut, since a pipe can be read only once.
+// file that cannot be opened, whose error is reported later. It also returns nil if a part is to be cut out of a pipe,
+// because a pipe can be read only once.
 func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	if c.Traces, err = addSnapshots(c.Traces, c.Compare); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (c *Cmd) openFirst(a *cli.App) (in *input.File, err error) {
 	return in, nil
 }
 
-// refuseMemoryFlags refuses flags of memory snapshots if the input is a trace.
+// refuseMemoryFlags refuses the flags for memory snapshots; the input is a trace.
 func (c *Cmd) refuseMemoryFlags() error {
 	switch {
 	case c.At != "":
@@ -39,8 +39,8 @@ func (c *Cmd) refuseMemoryFlags() error {
 	return nil
 }
 
-// addSnapshots replaces folders of gpuprof run --memory by their snapshots. For a comparison it does not replace a
-// folder of several snapshots.
+// addSnapshots replaces folders of gpuprof run --memory by the snapshots in them. For a comparison, it leaves a folder
+// with several snapshots as one path.
 func addSnapshots(paths []string, compared bool) ([]string, error) {
 	var out []string
 	for _, path := range paths {
@@ -57,7 +57,7 @@ func addSnapshots(paths []string, compared bool) ([]string, error) {
 	return out, nil
 }
 
-// runMemory analyses memory snapshots; first is the opened first one.
+// runMemory analyses memory snapshots; first is the first one, which is open.
 func (c *Cmd) runMemory(a *cli.App, first *input.File) error {
 	formats := a.Documents.Memory
 	if c.asksForPart() {

@@ -1,7 +1,7 @@
-// Package bisect implements gpuprof bisect, which finds the commit that made a program slower. It makes checkouts,
-// builds and measurements for the search of internal/bisect, and stores the search's state in a file. GOOD is the older
-// end of the range of commits, BAD the newer one. A quartet is four processes, in the order old, new, new, old, that
-// compare two commits. The package imports cli and judge, no other verb.
+// Package bisect implements gpuprof bisect, which finds the commit that made a program slower. It checks out, builds
+// and measures commits for the search in internal/bisect, and stores the state of the search in a file. GOOD is the
+// older end of the range of commits, BAD the newer one. A quartet is four processes that compare two commits, in the
+// order old, new, new, old. The package imports the packages cli and judge, but no package of another subcommand.
 package bisect
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof bisect.
 type Cmd struct {
 	Args       []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"range" help:"GOOD..BAD, two git revisions, then a WORKLOAD of gpuprof's own checkout; or a command follows --."`
 	Metric     string        `placeholder:"NAME" help:"The metric to search with; without it the one that is slower with the least doubt."`
@@ -44,7 +44,7 @@ type Cmd struct {
 	buildFlags `embed:""`
 }
 
-// buildFlags describe the build and measurement of a commit. --resume reads them from the state.
+// buildFlags has the flags for building and measuring a commit. With --resume they come from the stored search.
 type buildFlags struct {
 	Build          string   `json:"build,omitempty" placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result         string   `json:"result,omitempty" complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
@@ -70,7 +70,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof bisect.
 func (c *Cmd) Run(a *cli.App) error {
 	if err := c.checkArgs(a.Rest); err != nil {
 		return err
@@ -112,7 +112,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return errors.Join(err, c.report(a, &state.Search, outs))
 }
 
-// report prints and writes a search. Its error has the exit code.
+// report prints a search and writes it to the output files. Its error sets the exit code: cli.ExitInconclusive if a
+// search ended without a commit.
 func (c *Cmd) report(a *cli.App, s *bisect.Search, outs []cli.Output) error {
 	k := a.Documents.Bisect
 	if err := errors.Join(k.Show(a, c.Format, s), k.Save(a, outs, s, "", c.Force)); err != nil {
@@ -163,7 +164,7 @@ func (c *Cmd) checkUnusedFlags(command, kept bool) error {
 	for _, f := range []struct {
 		flag  string
 		given bool
-		of    string // kind of program that the flag is for
+		of    string // "workload" or "command": the only kind of program that takes the flag; "" for both
 	}{
 		{"--preset", c.Preset != "", "workload"}, {"--set", len(c.Set) > 0, "workload"}, {"--device", c.Device != "auto", "workload"},
 		{"--result", c.Result != "", "command"}, {"--artifact", c.Artifact != "", "command"}, {"--build", c.Build != "", ""}, {"--keep", len(c.Keep) > 0, ""}, {"--link", len(c.Link) > 0, "command"}, {"--toolchain", c.Toolchain != "", ""},
@@ -207,7 +208,8 @@ func shareOr(s *cli.Share, otherwise float64) float64 {
 	return float64(*s)
 }
 
-// assumeScatter returns the relative spread between builds of equal code, and its origin.
+// assumeScatter returns the relative spread between builds of equal code, and whether the user gave it ("given") or it
+// is the default ("assumed").
 func (c *Cmd) assumeScatter() (value float64, from string) {
 	if c.Scatter != nil {
 		return float64(*c.Scatter), "given"

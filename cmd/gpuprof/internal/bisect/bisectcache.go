@@ -19,14 +19,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/owner"
 )
 
-// artifacts caches build outputs. The key of an entry is the commit's tree, the build command, the artifact's name and
-// the toolchain.
+// artifacts caches build outputs (--artifact). The key of an entry is made of the commit's git tree, the current
+// folder, the build command, the artifact's path and the output of the --toolchain command.
 type artifacts struct {
 	run       judge.Children
 	how       buildFlags
 	dir       string
-	most      int64 // bytes
-	toolchain string
+	most      int64  // limit of the cache's size, bytes
+	toolchain string // output of the --toolchain command; "" without one
 }
 
 func openArtifacts(run judge.Children, how buildFlags) (*artifacts, error) {
@@ -57,7 +57,8 @@ func (a *artifacts) entryFolder(r *repository, id string) (string, error) {
 	return filepath.Join(a.dir, hex.EncodeToString(sum[:16])), nil
 }
 
-// restoreArtifact copies a commit's cached artifact into a checkout; false if it is not cached.
+// restoreArtifact copies a commit's cached artifact into a checkout. It returns false if there is none or the copy
+// fails.
 func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error) {
 	entry, err := a.entryFolder(r, id)
 	if err != nil || !pathExists(entry) {
@@ -73,7 +74,7 @@ func (a *artifacts) restoreArtifact(r *repository, id, dir string) (bool, error)
 		return false, nil
 	}
 	now := time.Now()
-	_ = os.Chtimes(entry, now, now) // last use, by which evict chooses
+	_ = os.Chtimes(entry, now, now) // the time of the last use, for evict
 	return true, nil
 }
 
@@ -111,7 +112,8 @@ func (a *artifacts) cacheError(err error) error {
 	return gpuprof.Unwritable("keeping an artifact in "+a.dir, err, set, set)
 }
 
-// evict removes the least recently used entries until the rest fits the limit. It never removes the newest.
+// evict removes the least recently used entries until the cache fits its limit. It never removes the entry named
+// newest.
 func (a *artifacts) evict(newest string) {
 	type kept struct {
 		name string
@@ -154,7 +156,8 @@ func sizeOf(dir string) int64 {
 	return sum
 }
 
-// copyAll copies a file, or a folder with its content. It preserves modes, times and links.
+// copyAll copies a file, or a folder with its content. It preserves modes and times, and copies symbolic links as
+// links.
 func copyAll(from, to string) error {
 	folder := outside.Dir(from)
 	return fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {

@@ -17,10 +17,11 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// mostAlso limits the number of other metrics stored with a quartet.
+// mostAlso limits how many metrics, besides the metric of the search, are stored with a quartet.
 const mostAlso = 60
 
-// Quartet implements bisect.Runner.
+// Quartet implements bisect.Runner: it builds two commits and measures them in a quartet, four processes in the order
+// old, new, new, old. For an exact counter, one process of the newer commit is enough.
 func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds []bisect.Build, err error) {
 	older := treeGood
 	if against > 0 {
@@ -29,7 +30,7 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	var sides [2]judge.Side
 	for i, at := range [2]struct{ tree, commit int }{{older, against}, {treeCandidate, commit}} {
 		if i == 0 && r.s.Exact {
-			continue // s.Check has GOOD's counter
+			continue // do not build GOOD: s.Check has the value of its counter
 		}
 		r.bar.Show(measure.Progress{Phase: "building " + r.s.At(at.commit).Short(), Done: r.s.Spent(), Total: r.s.Options.BudgetS})
 		var b []bisect.Build
@@ -47,7 +48,8 @@ func (r *quartetRunner) Quartet(commit, against int) (q bisect.Quartet, builds [
 	return q, builds, err
 }
 
-// measureQuartet measures a quartet. It repeats the quartet, at most twice, if samples of one side are flagged.
+// measureQuartet measures two commits in four processes: old, new, new, old. It repeats them, at most twice, if too
+// many samples of one commit are flagged as disturbed.
 func (r *quartetRunner) measureQuartet(sides [2]judge.Side, commit, against int) (q bisect.Quartet, err error) {
 	places := [2]int{against, commit}
 	for attempt := 0; ; attempt++ {
@@ -85,14 +87,15 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// mostTries limits how often a process that fails by chance is run. A program that never ran may always fail: its
-// further tries may take at most the part newTriesPart of the budget.
+// mostTries limits how often a failing process is tried. A program that never ran may always fail, so its third and
+// later tries must begin within newTriesPart of the budget (a fraction).
 const (
 	mostTries    = 5
 	newTriesPart = 0.05
 )
 
-// runOnce runs one process, again if it fails, and returns its result and the median of the search's metric.
+// runOnce runs one process of a commit, up to mostTries times until one succeeds. It returns the result, and the median
+// of the searched metric.
 func (r *quartetRunner) runOnce(s judge.Side, commit int) (*compare.Result, float64, error) {
 	result, err := r.m.Again(s, mostTries, r.s.Ran(commit))
 	if err != nil {
@@ -117,8 +120,8 @@ func medianOf(r *compare.Result, name string) (float64, error) {
 	return v, nil
 }
 
-// listAlso returns the stages and counters that both sides have. A side's value is the median of its processes'
-// medians.
+// listAlso returns the other metrics, stages and counters, that both commits have. Their values are medians over the
+// processes' medians.
 func listAlso(got [2][]*compare.Result, metric string) []bisect.Also {
 	var out []bisect.Also
 	for _, m := range got[0][0].Metrics {
@@ -144,16 +147,16 @@ func medianOver(results []*compare.Result, name string) (float64, bool) {
 	return stats.Median(all), len(all) == len(results)
 }
 
-// checkPairs is the number of process pairs in the comparison of GOOD with BAD, enough for nine quartets. They give the
-// estimates of the change and of a quartet's noise.
+// checkPairs is the number of process pairs that compare GOOD with BAD: nine quartets of two pairs each. The size of
+// the change and the noise of a quartet are estimated from these quartets.
 const checkPairs = compare.Stage1Blocks + 12
 
-// laterPairs limits the process pairs of a later stage of the GOOD-BAD comparison. If more pairs were needed, the
-// search could not find the change: it measures each commit with few quartets, of four processes each.
+// laterPairs limits the process pairs of each stage after the first in the comparison of GOOD with BAD. A change that
+// needs more pairs would be too small for the search, which measures a commit in few quartets of four processes.
 const laterPairs = 24
 
-// checkEnds compares GOOD with BAD like a gate. If there is nothing to search for, found is false and s has the
-// outcome.
+// checkEnds compares GOOD with BAD as gpuprof gate compares two builds. found reports whether BAD is slower. Otherwise
+// there is nothing to search for, and s has the outcome.
 func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err error) {
 	began := r.trees.clock()
 	var sides [2]judge.Side
@@ -169,7 +172,7 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	if s.Metric != "" {
 		o.Only = []string{s.Metric}
 	}
-	swap := s.Options.Faster // GOOD must be the slower side then
+	swap := s.Options.Faster // with --faster, GOOD is expected to be slower than BAD
 	if swap {
 		slices.Reverse(sides[:])
 	}
@@ -201,7 +204,8 @@ func (c *Cmd) checkEnds(r *quartetRunner, s *bisect.Search) (found bool, err err
 	return c.beginSearch(s, m, verdict, blocks, r.trees.clock().Sub(g.Began).Seconds(), r.trees.clock().Unix())
 }
 
-// endsError is the error of an interrupted comparison of GOOD and BAD; no state is stored before its end.
+// endsError adds a fix to the error of an interrupted comparison of GOOD with BAD. The first comparison stores no state
+// before its end, so an interrupted one must be repeated. Other errors are unchanged.
 func (r *quartetRunner) endsError(err error) error {
 	if errors.Is(err, cli.ErrInterrupted) {
 		fix := "begin again: a search is kept from the end of this comparison on"
@@ -213,8 +217,9 @@ func (r *quartetRunner) endsError(err error) error {
 	return err
 }
 
-// chooseMetric returns the metric to search by: of the slower metrics the one with the least adjusted p, and a timed
-// metric rather than a counter. If none is slower, it returns the metric that is nearest to slower.
+// chooseMetric returns the metric to search by: the slower metric with the smallest p-value (adjusted for multiple
+// tests), and an exact counter only if no timed metric is slower. If no metric is slower, it returns the one that comes
+// closest; nil without metrics.
 func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	var best *compare.MetricResult
 	rank := func(m *compare.MetricResult) [3]float64 {
@@ -249,8 +254,8 @@ func chooseMetric(c *compare.Comparison) *compare.MetricResult {
 	return best
 }
 
-// beginSearch fills a new search with the comparison of GOOD and BAD. It returns false if there is nothing to search
-// for.
+// beginSearch fills a new search with the comparison of GOOD and BAD, which lasted took seconds and ended at the Unix
+// time now. It returns false if there is nothing to search for.
 func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison, blocks []compare.Block, took float64, now int64) (bool, error) {
 	if m == nil {
 		return false, gpuprof.Errorf(gpuprof.ErrInput, "comparing GOOD with BAD: they have no metric in common").WithFix("see what the command prints at both")
@@ -283,7 +288,7 @@ func (c *Cmd) beginSearch(s *bisect.Search, m *compare.MetricResult, verdict *co
 	return false, nil
 }
 
-// explainNothing returns the reason for which there is nothing to search for.
+// explainNothing returns why there is nothing to search for, as a clause for the user.
 func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict *compare.Comparison) string {
 	word, other := "slower", "faster"
 	back := m.Verdict == compare.Improved || m.Worse() < -s.Options.Threshold
@@ -292,7 +297,7 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 	}
 	text := fmt.Sprintf("BAD is not found %s than GOOD by %.3g %%: %s is %s", word, 100*s.Options.Threshold, m.Name, m.Verdict)
 	if m.Verdict == compare.Inconclusive {
-		back = false // the figures do not show that either
+		back = false // an inconclusive comparison does not show an improvement either
 		text = fmt.Sprintf("whether BAD is %s than GOOD by %.3g %% in %s", word, 100*s.Options.Threshold, m.Name)
 	}
 	if m.Reason != "" {
@@ -312,7 +317,7 @@ func (c *Cmd) explainNothing(s *bisect.Search, m *compare.MetricResult, verdict 
 }
 
 // learnScatter sets the spread between builds of equal code from the history that GPUPROF_STORE names. The history must
-// have repeated measurements of commits of the result's class (machine and settings).
+// have repeated measurements of commits, with the machine and the settings of the given result.
 func (c *Cmd) learnScatter(r *quartetRunner, of *compare.Result, metric string) {
 	if c.Scatter != nil || os.Getenv(judge.StoreVariable) == "" {
 		return

@@ -20,7 +20,7 @@ type repository struct {
 	git         string // git folder, which all worktrees share
 }
 
-// openRepository finds the checkout of the current folder.
+// openRepository finds the git checkout that contains the current folder.
 func openRepository(run judge.Children) (*repository, error) {
 	r := &repository{run: run}
 	var err error
@@ -39,7 +39,7 @@ func openRepository(run judge.Children) (*repository, error) {
 	return r, nil
 }
 
-// resolveRevision returns a revision's full commit name.
+// resolveRevision returns the full commit ID of a revision; ErrUsage if there is no revision of that name.
 func (r *repository) resolveRevision(ref string) (string, error) {
 	id, err := r.run.Revision(r.top, ref)
 	if err == nil || errors.Is(err, cli.ErrInterrupted) {
@@ -55,7 +55,7 @@ func (r *repository) resolveRevision(ref string) (string, error) {
 type commitRange struct {
 	good    bisect.Commit
 	commits []bisect.Commit // oldest first; the last is BAD
-	skipped []int           // positions of commits of --skip
+	skipped []int           // commits of --skip; 1 is the first of commits
 }
 
 func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error) {
@@ -90,7 +90,7 @@ func (c *Cmd) listRange(r *repository, text string) (out commitRange, err error)
 	return out, err
 }
 
-// markLikely marks the commits that change a path of --prior.
+// markLikely marks the commits that change a path of --prior: they are assumed to be likelier causes than others.
 func (c *Cmd) markLikely(r *repository, ids [2]string, commits []bisect.Commit) error {
 	if len(c.Prior) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func (c *Cmd) markLikely(r *repository, ids [2]string, commits []bisect.Commit) 
 	return nil
 }
 
-// listChanging lists the commits of a range that change one of a flag's paths; no paths: all. It refuses a path that no
-// commit changes.
+// listChanging lists the commits of a range that change one of the paths, which the flag named flag gave; without
+// paths, all commits. It refuses a path that no commit changes.
 func (r *repository) listChanging(ids [2]string, flag string, paths []string) ([]bisect.Commit, error) {
 	for _, path := range paths {
 		commits, err := r.listCommits(ids, path)
@@ -121,7 +121,8 @@ func (r *repository) listChanging(ids [2]string, flag string, paths []string) ([
 	return r.listCommits(ids, paths...)
 }
 
-// listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; no paths: all.
+// listCommits lists the commits after ids[0] up to ids[1], oldest first, that change one of the paths; without paths,
+// all commits.
 func (r *repository) listCommits(ids [2]string, paths ...string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {
@@ -130,8 +131,8 @@ func (r *repository) listCommits(ids [2]string, paths ...string) ([]bisect.Commi
 	return r.readLog(args...)
 }
 
-// listMerged lists the commits of the branch that a merge of two parents merged, and the commit at which this branch
-// began.
+// listMerged returns, for a merge of two parents, the commits of the merged branch and good, the commit at which the
+// branch began. For other merges it returns none.
 func (r *repository) listMerged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
 	if _, err := r.run.Revision(r.top, merge+"^3"); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return good, nil, err

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// A search that paused for pauseS seconds or more first measures GOOD and BAD again, in pauseQuartets quartets.
+// A resumed search that paused for pauseS seconds or more first measures GOOD against BAD again, in pauseQuartets
+// quartets of four processes.
 const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
@@ -64,7 +65,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 	}
 }
 
-// loadResumed loads the stored search. It refuses a search that has ended or was measured differently.
+// loadResumed loads the stored search. It refuses one that has ended, and one of another range, command or machine.
 func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	state, err := k.load()
 	if err != nil {
@@ -89,7 +90,8 @@ func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 	return state, nil
 }
 
-// searchRange searches one range; over reports that the whole search has ended.
+// searchRange compares GOOD with BAD, and then searches the commits between them. over reports that nothing is left to
+// search.
 func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }
@@ -142,8 +144,8 @@ func (c *Cmd) repeatEnds(r *quartetRunner, s *bisect.Search) error {
 	return nil
 }
 
-// searchRest starts a search for the part of the change that the found commit does not explain, if --all asks for it.
-// It returns false if there is none.
+// searchRest prepares, with --all, a search for the part of the change that the found commit does not explain. It
+// returns false if the commit explains all of it.
 func (c *Cmd) searchRest(state *searchState) bool {
 	o := state.Outcome
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
@@ -159,8 +161,8 @@ func (c *Cmd) searchRest(state *searchState) bool {
 	return true
 }
 
-// nextSearch returns the search that follows a search that found a commit: it is among other commits, and within the
-// remaining time.
+// nextSearch returns the search that follows s, which found a commit. It searches other commits, in the time that s
+// left of the budget.
 func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
 	next, o := *s, s.Outcome
 	next.Before = append(next.Before, bisect.Earlier{Commit: s.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
@@ -171,8 +173,9 @@ func nextSearch(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) b
 	return next
 }
 
-// searchMerge starts a search of the branch that the found commit merged, if --all-parents asks for it. The branch is
-// compared with the commit at which it began: its commits lack the changes of the other branch.
+// searchMerge prepares, with --all-parents, a search of the branch that the found commit merged, and reports whether
+// there is one. GOOD of that search is the commit at which the branch began: the branch lacks later changes of the main
+// branch.
 func (c *Cmd) searchMerge(r *repository, state *searchState) (bool, error) {
 	o := state.Outcome
 	if !state.Options.AllParents || o == nil || o.Found != bisect.Culprit || !state.At(o.To).Merge {
@@ -202,7 +205,7 @@ func (c *Cmd) stopSearch(state *searchState, err error) (*searchState, error) {
 	return state, err
 }
 
-// quartetRunner is a bisect.Runner that builds and runs programs.
+// quartetRunner implements bisect.Runner: it builds commits and measures them.
 type quartetRunner struct {
 	run   judge.Children
 	trees *workTrees
@@ -222,8 +225,8 @@ func newQuartetRunner(trees *workTrees, s *bisect.Search) *quartetRunner {
 	return r
 }
 
-// buildCommit builds a commit in a tree. A failed build of GOOD or BAD ends the search; that of another commit is a
-// *bisect.Unfit.
+// buildCommit builds a commit in one of the checkouts. A failed build of GOOD or BAD ends the search; the error of any
+// other commit is a *bisect.Unfit.
 func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Build, error) {
 	at := r.s.At(commit)
 	built, cached, took, err := r.trees.prepareTree(tree, at)
@@ -237,7 +240,8 @@ func (r *quartetRunner) buildCommit(tree, commit int) (judge.Side, []bisect.Buil
 	return s, []bisect.Build{{Commit: commit, Seconds: took.Seconds(), Cached: cached}}, nil
 }
 
-// unfitError is the error of a commit that cannot be measured. For GOOD and BAD the error ends the search.
+// unfitError converts the error of building or measuring a commit. For GOOD, BAD and an interrupt it ends the search;
+// otherwise it is a *bisect.Unfit, and the search leaves the commit out.
 func (r *quartetRunner) unfitError(commit int, took time.Duration, err error) error {
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):

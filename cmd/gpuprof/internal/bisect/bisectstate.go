@@ -19,32 +19,33 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// searchState is the stored state of a search: its document, and the recipe for further measurements.
+// searchState is the stored state of a search: its document, and how to measure further commits.
 type searchState struct {
 	bisect.Search
 	Again recipe `json:"-"`
-	// Kept is the field Again as JSON. Reading a document cleans its texts, but a command must run exactly as typed.
+	// Kept is the field Again as JSON. It is stored as bytes, because decoding a document replaces control characters
+	// in its strings, and the command must run exactly as typed.
 	Kept []byte `json:"again"`
 }
 
-// recipe has the command and build of the commits. The command is not masked, because it is run again; the file is
-// private.
+// recipe has the command and flags for building and running a commit. Secrets in the command are not masked, because
+// the command runs again; only the user can read the state file.
 type recipe struct {
 	Command  []string   `json:"command,omitempty"`
 	Workload string     `json:"workload,omitempty"` // a workload of gpuprof
-	Prefix   string     `json:"prefix"`
-	Prints   bool       `json:"prints"`          // the command prints a result; otherwise its steps are recorded
-	Whole    bool       `json:"whole,omitempty"` // the command is timed as a whole
+	Prefix   string     `json:"prefix"`             // folder of the checkout to build and run in
+	Prints   bool       `json:"prints"`             // the command prints a result; otherwise its steps are recorded
+	Whole    bool       `json:"whole,omitempty"`    // the command is timed as a whole
 	How      buildFlags `json:"how"`
 }
 
-// keeper stores the state of a repository's search. A repository has one search at a time.
+// keeper stores the state of the search in a file. The lock allows one search per file at a time.
 type keeper struct {
 	path string
 	lock *os.File
 }
 
-// openKeeper locks the repository's search; ErrUsage if another process has locked it.
+// openKeeper locks the state file, except for --show. The error is ErrUsage if another process has locked it.
 func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 	k := &keeper{path: c.State}
 	if k.path == "" {
@@ -95,7 +96,7 @@ func (k *keeper) cannotWrite(err error) error {
 	return gpuprof.Unwritable("keeping the search in "+k.path, err, "give --state a file that can be written", "free space and go on with gpuprof bisect --resume")
 }
 
-// load reads the state; ErrUsage if there is none.
+// load reads the state file; ErrUsage if there is none.
 func (k *keeper) load() (*searchState, error) {
 	text, err := outside.ReadFound(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +129,7 @@ func (k *keeper) save(s *searchState) error {
 	return nil
 }
 
-// checkKept refuses to continue a search with another range, command or machine.
+// checkKept refuses to continue a search with another range, workload, command or machine.
 func (c *Cmd) checkKept(run judge.Children, state *searchState) error {
 	refuse := func(what, kept, given string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search that is kept: its %s is %s, and not %s", what, kept, given).WithFix("leave that out, or begin a search with another --state FILE")

@@ -14,11 +14,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// The checkouts of a search. Their paths have equal lengths, because a path's length can shift a program's addresses.
+// The checkouts (worktrees) of a search. Their paths have equal lengths, because a path's length can shift a program's
+// addresses.
 const (
 	treeGood      = iota
-	treeCandidate // has each measured commit in turn
-	treeParent    // has the parent of a commit that is compared directly
+	treeCandidate // has the commit that is measured
+	treeParent    // has the parent commit, if a commit is compared with its parent
 	treeCount
 )
 
@@ -26,7 +27,7 @@ const (
 type workTrees struct {
 	run   judge.Children
 	repo  *repository
-	room  *child.Scratch
+	room  *child.Scratch // temporary folder of the checkouts
 	again *recipe
 	cache *artifacts        // nil without --artifact
 	at    [treeCount]string // the commit built in each tree; "" without one
@@ -101,7 +102,7 @@ func (t *workTrees) checkOut(tree int, id string) error {
 	return t.run.Submodules(t.repo.top, dir)
 }
 
-// clearSubmodules empties a tree's submodules: another commit may have other ones.
+// clearSubmodules empties a tree's submodules, because another commit may have other submodules.
 func (t *workTrees) clearSubmodules(dir string) error {
 	list, err := t.run.Git(dir, "ls-files", "-z", "--stage")
 	if err != nil {
@@ -158,7 +159,7 @@ func (t *workTrees) placeOf(tree int) judge.Place {
 	return judge.Place{Top: t.repo.top, Prefix: t.repo.prefix, Tree: t.treeFolder(tree)}
 }
 
-// makeSide returns the judge.Side that runs a tree's build. Messages name it by the commit.
+// makeSide returns how to run the build in a checkout. Messages name the build by its commit.
 func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error) {
 	if t.again.Workload == "" {
 		c, place := judge.Builds{Result: t.again.How.Result}, t.placeOf(tree)
@@ -172,6 +173,6 @@ func (t *workTrees) makeSide(tree int, commit bisect.Commit) (judge.Side, error)
 	}
 	sides, err := c.WorkloadSides(t.run.App, t.binaryPath(tree), t.binaryPath(tree), scratch)
 	s := sides[0]
-	s.Turns = nil // older commits may not support turns
+	s.Turns = nil // the gpuprof of an older commit may lack --blocks-on-stdin
 	return s, err
 }

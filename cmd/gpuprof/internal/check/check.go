@@ -1,5 +1,6 @@
 // Package check implements gpuprof run --check: it compares each stage of a workload with a reference, or with vectors
-// from another program. It reports to the terminal and to files, and imports cli, no other verb.
+// from another program. It reports to the terminal and to files. It imports package cli, but no package of another
+// subcommand.
 package check
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof run --check.
 type Cmd struct {
 	cli.TargetFlags `embed:""`
 	Vectors         string   `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`
@@ -33,7 +34,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof run --check.
 func (c *Cmd) Run(a *cli.App) error {
 	t, err := c.Resolve(a, "run --check")
 	if err != nil {
@@ -107,7 +108,7 @@ func (c *Cmd) checkVectors(a *cli.App, t *cli.Target, dev device.Device, file []
 
 // writeReport prints and writes the report. It returns an error if a comparison failed.
 func (c *Cmd) writeReport(a *cli.App, r *gpuprof.CheckReport, outs []cli.Output) error {
-	document.CleanStrings(r) // kinds of cases come from the file
+	document.CleanStrings(r) // the kinds of cases come from the file of --vectors
 	a.Verbose = true         // show all failed cases
 	k := a.Documents.Check
 	if err := errors.Join(k.Show(a, c.Format, r), k.Save(a, outs, r, "", c.Force)); err != nil {

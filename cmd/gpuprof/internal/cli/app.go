@@ -1,6 +1,6 @@
-// Package cli has what several verbs use: exit codes, outputs and formats, targets and settings, notes and progress,
-// further processes of gpuprof, and the tables of main. Its functions return checked values, or errors with a fix. It
-// imports no verb, workload, probe, device or format.
+// Package cli has the code that several subcommands (verbs) share: exit codes, outputs and formats, devices and
+// settings, notes and progress, further processes of gpuprof, and the tables that main fills. Its functions return
+// checked values, or errors with a fix. It imports no package of a subcommand, workload, probe, device or format.
 package cli
 
 import (
@@ -16,25 +16,25 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// App is the state shared by all verbs.
+// App is the state that all subcommands share.
 type App struct {
 	*Tables
 	Ctx            context.Context
 	Stdout, Stderr io.Writer
-	Commands       io.Writer // unwrapped standard error, for commands to GitHub
+	Commands       io.Writer // standard error without runfile.Lines, which disables commands to GitHub
 	Quiet, NoColor bool
-	Verbose        bool     // print everything instead of what fits 24 rows
+	Verbose        bool     // print everything; otherwise as much as fits into 24 rows
 	MaxTokens      int      // limit of a brief document; 0 for the default
-	Noted          int      // lines of notes printed, on a terminal of 80 columns
+	Noted          int      // lines that the printed notes take on a terminal of 80 columns
 	Pages          []string // HTML reports written
-	Rest           []string // what followed "--"
+	Rest           []string // the words after "--"
 	ChildCode      int      // exit code of the program that was run; used if gpuprof itself has no error
 }
 
-// narrowest is the terminal width, in columns, to which documents are shortened.
+// narrowest is the terminal width, in columns, on which the number of lines of a note is based.
 const narrowest = 80
 
-// Note prints a line for the user on standard error.
+// Note prints a line for the user on standard error, unless --quiet is set.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
@@ -43,7 +43,7 @@ func (a *App) Note(format string, args ...any) {
 	}
 }
 
-// Width returns the terminal's columns; 0 if standard output is no terminal.
+// Width returns the number of columns of the terminal, or else the environment variable COLUMNS; 0 if both are unknown.
 func (a *App) Width() int {
 	if f := FileBehind(a.Stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -56,7 +56,7 @@ func (a *App) Width() int {
 	return 0
 }
 
-// FileBehind returns the file to which w writes; nil if w writes to none.
+// FileBehind returns the file to which w writes; nil if w does not write to a file.
 func FileBehind(w io.Writer) *os.File {
 	if l, ok := w.(*runfile.Lines); ok {
 		w = l.Under()

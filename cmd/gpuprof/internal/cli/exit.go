@@ -39,8 +39,8 @@ func ExitCode(err error) int {
 	return code
 }
 
-// Verdict is the outcome of a command that worked: ExitRegression, ExitInconclusive, or ExitFailed for missing
-// figures.
+// Verdict is an error with the exit code of a command that worked: ExitRegression, ExitInconclusive, or ExitFailed for
+// missing figures. Text is empty if the command has printed the reason.
 type Verdict struct {
 	Code int
 	Text string
@@ -54,7 +54,7 @@ func ExitHelp() string {
 		"or not comparable, 4 the workload, device or input failed, 130 interrupted.\n"
 }
 
-// ErrInterrupted is context.Canceled with the text for users.
+// ErrInterrupted is context.Canceled with the text "interrupted".
 var ErrInterrupted error = interruptedError{}
 
 type interruptedError struct{}

@@ -20,21 +20,21 @@ type Screen struct {
 	Lines        int // limit of printed lines; 0 for all
 	Color, Quiet bool
 	ASCII        bool   // draw pictures in ASCII, because the locale is not UTF-8
-	Plot         string // the content of a picture, "" for the document's own
+	Plot         string // which picture to draw (--plot); "" for the document's default
 	Tokens       int    // limit of a brief document; 0 for the default
 }
 
 // Writer writes a document for a screen in one format.
 type Writer[D any] func(w io.Writer, doc D, o Screen) error
 
-// Kind is a kind of document with its formats.
+// Kind is a kind of document with the formats in which it can be printed and written.
 type Kind[D any] struct {
-	What    string   // "a run": name in errors
-	Prints  []string // formats of --format
-	Writers map[string]Writer[D]
+	What    string               // "a run": name in errors
+	Prints  []string             // values of --format
+	Writers map[string]Writer[D] // by format, of --format or of a file
 }
 
-// Without returns the kind without some formats.
+// Without returns the kind of document without some formats.
 func (k Kind[D]) Without(formats ...string) Kind[D] {
 	k.Writers = maps.Clone(k.Writers)
 	for _, f := range formats {
@@ -43,7 +43,7 @@ func (k Kind[D]) Without(formats ...string) Kind[D] {
 	return k
 }
 
-// Called returns the kind with another name in errors.
+// Called returns the kind of document with another name for errors.
 func (k Kind[D]) Called(what string) Kind[D] {
 	k.What = what
 	return k
@@ -129,8 +129,8 @@ func asciiLocale(getenv func(string) string) bool {
 	return locale != "" && !strings.Contains(upper, "UTF8")
 }
 
-// briefLines limits the lines of a document printed without -v, together with the notes before it. A terminal of 24
-// rows then also shows the note about written files, and the prompt.
+// briefLines limits the lines of a document printed without -v, including the notes before it. It leaves room for the
+// note about written files and the prompt on a terminal of 24 rows.
 const briefLines = 22
 
 // Show prints a document in the given format.
@@ -138,7 +138,7 @@ func (k Kind[D]) Show(a *App, format string, doc D) error {
 	return k.Write(a.Stdout, format, doc, a.Screen())
 }
 
-// Save writes a document into every output, also if one of them fails. plot chooses the content of pictures.
+// Save writes a document into every output, even if one of them fails. plot names the picture to draw (--plot).
 func (k Kind[D]) Save(a *App, outs []Output, doc D, plot string, force bool) error {
 	var errs []error
 	var written []string

@@ -28,12 +28,13 @@ func OwnProgram() (string, error) {
 	return exe, nil
 }
 
-// RequestRate returns the flag that sets a process's request rate, 1/s, in place of its settings' rate.
+// RequestRate returns the flag that sets a process's request rate, 1/s, in place of the rate in its settings.
 func RequestRate(rate float64) []string {
 	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
 }
 
-// ProcessError returns an error of the kind of a process's exit code, with the process's last message.
+// ProcessError returns the error of a failed gpuprof process. err has the exit code, which decides the kind of the
+// error; text is the end of the process's standard error.
 func ProcessError(err error, text string) error {
 	text = strings.TrimPrefix(SentenceOf(text), "gpuprof: ")
 	var said struct{ Error Complaint }
@@ -57,14 +58,14 @@ func ProcessError(err error, text string) error {
 	return errors.New(text)
 }
 
-// silent has an error's kind without its text.
+// silent wraps an error: errors.Is finds the error, but its text is not printed.
 type silent struct{ error }
 
 func (silent) Error() string { return "" }
 
 func (s silent) Unwrap() error { return s.error }
 
-// ProcessRun is one setting that gpuprof run measures in another process.
+// ProcessRun describes the measurement of a workload at one setting in another process, by gpuprof run.
 type ProcessRun struct {
 	Workload, Device, Preset string
 	Set                      gpuprof.Settings
@@ -98,8 +99,8 @@ func (r *ProcessRun) Args(file string) []string {
 	return args
 }
 
-// Measure runs the process and reads its run from file. If the process failed half way, it returns both a run and an
-// error.
+// Measure runs the process, and reads its run from file. If the process failed after some measurements, it returns both
+// a run and an error.
 func (r *ProcessRun) Measure(ctx context.Context, file string) (*gpuprof.Run, error) {
 	exe, err := OwnProgram()
 	if err != nil {

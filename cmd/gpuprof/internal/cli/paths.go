@@ -10,12 +10,12 @@ import (
 // homes are the usual parents of users' home folders.
 var homes = [...]string{"/home", "/Users"}
 
-// mostUp limits the ".." at the start of a relative path: an absolute path is clearer than one with more.
+// mostUp limits the number of ".." at the start of a relative path. With more, the absolute path is clearer.
 const mostUp = 2
 
-// StoredPath returns a file's name for commands in a result that others will read. It is relative to the current folder
-// for a near file, relative to the user's home for others ("~/runs/a.json"), and the bare name for another user's file.
-// Relative paths and devices are unchanged.
+// StoredPath returns a file's name for commands in a result that other users may read. A file near the current folder
+// gets a path relative to it. Others get a path relative to the user's home ("~/runs/a.json"), and a file of another
+// user its bare name. Relative paths and devices are unchanged.
 func StoredPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
@@ -40,7 +40,7 @@ func StoredPath(path string) string {
 	return path
 }
 
-// firstPart returns the first folder of a path below the root.
+// firstPart returns the name of a path's first folder below the root.
 func firstPart(path string) string {
 	part, _, _ := strings.Cut(strings.TrimPrefix(filepath.ToSlash(path), "/"), "/")
 	return part
@@ -57,13 +57,14 @@ func ownerOf(path string) string {
 	return ""
 }
 
-// relativeTo returns path relative to a folder that contains it; ok is false for other paths, and if folder is the root.
+// relativeTo returns path relative to a folder that contains it. ok is false for other paths, and if folder is the
+// root.
 func relativeTo(folder, path string) (rest string, ok bool) {
 	rest, err := filepath.Rel(folder, path)
 	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
 }
 
-// ShownPath is StoredPath for display only: it shortens an absolute path to the file and its folder.
+// ShownPath is like StoredPath, but for display only: it shortens an absolute path to the file and its folder.
 func ShownPath(path string) string {
 	if path = StoredPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
 		path = filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))

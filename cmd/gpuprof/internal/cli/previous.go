@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// gpuprof run without -o writes RunFile. It first renames an existing one to PreviousRunFile.
+// gpuprof run without -o writes RunFile. It first renames an existing RunFile to PreviousRunFile.
 const (
 	RunFile         = "run.json"
 	PreviousRunFile = "run.previous.json"

@@ -37,7 +37,7 @@ func (a *App) NewProgress(label string) *Progress {
 	return &Progress{bar, label}
 }
 
-// Show updates the line. It is a function for measure.Plan's Progress.
+// Show updates the line. It fits the field Progress of measure.Plan.
 func (p *Progress) Show(at measure.Progress) {
 	if p.bar == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/push"
 )
 
-// Pushed is the flag --push of verbs whose documents include a profile.
+// Pushed is the flag --push of the subcommands whose documents include a profile.
 type Pushed struct {
 	Push string `placeholder:"URL" help:"Send the profile, as -o FILE.pb.gz has it, to a server: otlp+http://HOST:4318 or pyroscope+http://HOST:4040. Credentials are those of GPUPROF_PUSH_TOKEN, or of GPUPROF_PUSH_USER and GPUPROF_PUSH_PASSWORD."`
 }

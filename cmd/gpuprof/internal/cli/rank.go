@@ -13,11 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
-// FleetWords returns the terms of errors about the folder or bucket of a job. give names the flag or argument that sets
-// it.
+// FleetWords returns the terms for error messages about the folder or bucket of a job. give is the flag or argument
+// that sets it.
 func FleetWords(give string) bucket.Words { return bucket.Words{What: "folder of the job", Give: give} }
 
-// RankSink stores the document of this process, which is one rank of a job.
+// RankSink stores the document of one rank of a job, this process, in the folder or bucket of the job.
 type RankSink struct {
 	App     *App
 	Place   launch.Place
@@ -31,7 +31,7 @@ func IsRankFolder(path string) bool { return strings.HasSuffix(path, "/") || IsB
 // IsBucket reports whether an output names an S3 bucket.
 func IsBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
-// RankOutput separates the values of -o into files and the folder or bucket for this rank's document; sink is nil
+// RankOutput separates the values of -o into files, and the folder or bucket for this rank's document; sink is nil
 // without one. It fails, before the measurement, if the launcher set no rank or the folder cannot be written.
 func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err error) {
 	for _, path := range outputs {
@@ -62,7 +62,7 @@ func (a *App) RankOutput(outputs []string) (sink *RankSink, files []string, err 
 	return sink, files, nil
 }
 
-// Leave stores the document of this rank, also after an interrupt. It does nothing if the sink is nil.
+// Leave stores payload, the document of this rank, even after an interrupt. It does nothing if the sink is nil.
 func (s *RankSink) Leave(of gpuprof.DocumentKind, payload []byte) error {
 	if s == nil {
 		return nil
@@ -76,7 +76,7 @@ func (s *RankSink) Leave(of gpuprof.DocumentKind, payload []byte) error {
 	return err
 }
 
-// NodeName is this machine's name as gpuprof reports it.
+// NodeName returns this machine's name for reports.
 func NodeName() string {
 	host, _ := os.Hostname() // without a name, nodes are not grouped
 	return document.CleanText(launch.Node(os.Getenv, host))

@@ -52,7 +52,7 @@ func OneSetting(flags []string) error {
 	return nil
 }
 
-// combineAxes returns every combination of values; the last flag's value varies fastest.
+// combineAxes returns every combination of the axes' values; the values of the last axis vary fastest.
 func combineAxes(axes []Axis) []gpuprof.Settings {
 	points := []gpuprof.Settings{{}}
 	for _, ax := range axes {
@@ -70,7 +70,7 @@ func combineAxes(axes []Axis) []gpuprof.Settings {
 }
 
 // refuseRepeated refuses a sweep that would measure one setting twice, such as batch=8,08. knobs has the complete
-// settings of the points. The error names the knob.
+// settings of each point of the sweep. The error names the knob.
 func refuseRepeated(axes []Axis, knobs []gpuprof.Settings) error {
 	seen := map[string]bool{}
 	for _, set := range knobs {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Flags whose values are times, sizes or shares. Functions of package gpuprof parse them.
+// Types of flags whose values are times, sizes or fractions. Functions of package gpuprof parse the values.
 
 // Share is a fraction, given as "5%" or 0.05.
 type Share float64
@@ -31,7 +31,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Bytes returns the size, 0 for none. UnmarshalText has checked it.
+// Bytes returns the size in bytes; 0 if none was given. UnmarshalText has checked the text.
 func (s Size) Bytes() int64 {
 	n, err := gpuprof.ParseBytes(string(s))
 	if err != nil {

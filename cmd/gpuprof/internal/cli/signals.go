@@ -12,9 +12,9 @@ import (
 // group.
 const SameMoment = 250 * time.Millisecond
 
-// EndAtFirst calls end at the first signal, so that the program ends in order. When the channel of moment delivers, it
-// calls release; from then on the next signal kills the program (but see judge.Children). It returns early if done is
-// closed.
+// EndAtFirst calls end at the first signal, so that the program shuts down. It then ignores further signals until the
+// channel that moment returns delivers, and calls release. After release the next signal may kill the program. If done
+// is closed, EndAtFirst returns without further calls.
 func EndAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
 	select {
 	case <-signals:
@@ -48,7 +48,7 @@ func NotifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
-// Pause waits for d, or returns the context's error.
+// Pause waits for the duration d. If the context ends before, it returns the context's error.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -5,14 +5,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Study is the document of gpuprof analyze: an analysis, or a comparison of two.
+// Study is the document of gpuprof analyze: an analysis of traces, or a comparison of two.
 type Study struct {
 	Analysis   *analyze.Analysis
 	Indexes    []*analyze.Index
 	Comparison *analyze.Comparison
-	Before     []*analyze.Index // of a comparison's old side; indexes has the new side's
-	Scratch    *child.Scratch   // temporary file of a part; nil for whole traces
-	Part       string           // the file with the part that was cut out, "" for whole traces
+	Before     []*analyze.Index // of the old traces of a comparison; Indexes has the new ones
+	Scratch    *child.Scratch   // temporary folder with Part; nil for whole traces
+	Part       string           // file with the part that --steps or --window cut out; "" for whole traces
 }
 
 // Document returns the analysis or the comparison.

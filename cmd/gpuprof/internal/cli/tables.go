@@ -20,28 +20,30 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Tables gives the verbs the concrete workloads, devices, probes and formats. Main fills it.
+// Tables gives the subcommands access to the concrete workloads, devices, probes and formats, whose packages they do
+// not import. Main fills it.
 type Tables struct {
 	Workloads   func() []workloads.Workload
 	Devices     func() []Device                                           // the host, then the GPUs
-	NoGPU       func() string                                             // why no GPU is used; "" where one can be
+	NoGPU       func() string                                             // why no GPU can be used; "" if one can
 	Instruments func(device.Device) (in measure.Instruments, done func()) // telemetry of a device; nil for none
-	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of every GPU, by the prefix of its tracks
-	// Energy returns the counters of the joules that each GPU has used, by its UUID, or why there are none.
+	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of GPUs by series prefix, "gpu0/"
+	// Energy returns, by UUID, counters of the energy (J) that each GPU has used; unknown is the reason if there are
+	// none.
 	Energy     func() (counters map[string]func() (joules float64, ok bool), unknown string, done func())
 	DriverCUDA func() int                     // driver's CUDA release, 12080 for 12.8; 0 without a driver
 	AskCUPTI   func(path string) (int, error) // interface version of a libcupti; nil if none can be loaded
 	Documents  Documents
 	Site       func(*history.Report) ([]SiteFile, error)           // static pages of a history
-	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer alone, while a program is recorded
+	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer while a program is recorded
 	TellGitHub func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
 	Plots      []string               // values of --plot
-	PlotsText  func(of string) string // plots of a kind of document; of "" lists all kinds
+	PlotsText  func(of string) string // lists the plots of a kind of document; "" means all kinds
 	CPUModel   func() string
 	Tool       gpuprof.Tool
 	Clock      func() time.Time // clock for the budgets of tune; nil for the system's
-	Recorder   string           // settings that precede those of the CUDA recorder
-	Limit      time.Duration    // shortest time limit of a gate's process; 0 for the default
+	Recorder   string           // lines "name=number" of extra settings for the CUDA recorder
+	Limit      time.Duration    // shortest time limit of a process that gpuprof gate measures; 0 for the default
 }
 
 // Device is a value of --device.
@@ -60,8 +62,8 @@ func (d Device) Kind() string {
 	return kind
 }
 
-// Documents has the formats of each kind of document. The extensions of -o, the values of --format, their completion
-// and help, and the errors about missing formats come from it.
+// Documents has the formats of each kind of document. The file extensions of -o and the values of --format are derived
+// from it, with their completion, help and errors.
 type Documents struct {
 	Run         Kind[[]*gpuprof.Run]
 	Comparison  Kind[*compare.Comparison]
@@ -92,7 +94,7 @@ func (d Documents) Formats() (prints, files map[string][]string) {
 	return prints, files
 }
 
-// SiteFile is one file of a site.
+// SiteFile is one file of the static pages of a history.
 type SiteFile struct {
 	Name  string
 	Write func(io.Writer) error

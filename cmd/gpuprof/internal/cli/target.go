@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// TargetFlags are the flags that run and check share.
+// TargetFlags has the flags that gpuprof run and gpuprof run --check share.
 type TargetFlags struct {
 	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof explain list."`
 	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`
@@ -22,18 +22,18 @@ type TargetFlags struct {
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 
-// Target is a checked TargetFlags: a workload, its settings and a device.
+// Target is a workload, its settings and a device, from checked TargetFlags.
 type Target struct {
 	Workload workloads.Workload
 	Preset   string
 	Device   Device
-	choice   string             // reason for the device, if the user left it open
+	choice   string             // note about the device that "auto" chose; "" if the user named one
 	Set      []gpuprof.Settings // settings by the user, one per point of the sweep
 	Knobs    []gpuprof.Settings // complete settings, one per point
-	Info     device.Info        // of the device, after it was opened
+	Info     device.Info        // of the device; set by Refuse
 }
 
-// Resolve checks the flags as far as no open device is needed. verb is for errors.
+// Resolve checks the flags, except for checks that need an open device. verb is the subcommand's name for errors.
 func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	w, err := a.FindWorkload(t.Workload, verb)
 	if err != nil {
@@ -62,8 +62,8 @@ func (t *TargetFlags) Resolve(a *App, verb string) (*Target, error) {
 	return out, refuseRepeated(axes, out.Knobs)
 }
 
-// Refuse opens the device and returns the workload's error for a setting that the device cannot run. Without an error
-// it notes the device that gpuprof chose, and the reason.
+// Refuse opens the device, and returns the workload's error if the device cannot run a setting. Otherwise it notes
+// which device "auto" chose, and why.
 func (t *Target) Refuse(a *App) error {
 	d, err := t.Device.Open()
 	if err != nil {
@@ -82,8 +82,8 @@ func (t *Target) Refuse(a *App) error {
 	return nil
 }
 
-// FindWorkload returns the workload of a name. If there is none, the error is ErrUsage and lists the workloads; verb is
-// for this error.
+// FindWorkload returns the workload with the given name. If there is none, the error is ErrUsage and lists the
+// workloads. verb is the subcommand's name for errors.
 func (a *App) FindWorkload(name, verb string) (workloads.Workload, error) {
 	if w := a.WorkloadNamed(name); w != nil {
 		return w, nil
@@ -108,7 +108,7 @@ func (a *App) WorkloadNames() (names []string) {
 	return names
 }
 
-// WorkloadNamed returns the workload of a name, or nil.
+// WorkloadNamed returns the workload with the given name, or nil.
 func (a *App) WorkloadNamed(name string) workloads.Workload {
 	for _, w := range a.Workloads() {
 		if w.Name() == name {
@@ -118,8 +118,8 @@ func (a *App) WorkloadNamed(name string) workloads.Workload {
 	return nil
 }
 
-// ChooseDevice returns the device of a --device value. noGPU is the reason for which no GPU can be used; "" if one can.
-// For "auto", why is the reason of the choice.
+// ChooseDevice returns the device that a value of --device names. noGPU is the reason why no GPU can be used; "" if one
+// can. If name is "auto", why is a note about the choice.
 func (a *App) ChooseDevice(name, noGPU string) (d Device, why string, err error) {
 	all := a.Devices()
 	names := []string{"auto"}
@@ -172,8 +172,8 @@ func deviceMeant(name string) string {
 	return ""
 }
 
-// ChoosePlainly is ChooseDevice for verbs whose figures are stored: "auto" never means the host, which the user must
-// name.
+// ChoosePlainly is ChooseDevice for subcommands whose figures are stored: "auto" never falls back to the host, which
+// the user must name.
 func (a *App) ChoosePlainly(name, verb string) (Device, error) {
 	why := a.NoGPU()
 	d, _, err := a.ChooseDevice(name, why)
@@ -200,5 +200,5 @@ func isCUDA(name string) bool {
 	return err == nil && n >= 0 && rest[0] == ':'
 }
 
-// IsWorkload reports whether a workload has that name.
+// IsWorkload reports whether there is a workload with that name.
 func (a *App) IsWorkload(name string) bool { return a.WorkloadNamed(name) != nil }

@@ -19,7 +19,7 @@ func SentenceOf(text string) string {
 	return document.CleanText(strings.Join(strings.Fields(text), " "))
 }
 
-// Examples formats a verb's examples for its help text.
+// Examples formats a subcommand's examples for its help text.
 func Examples(lines ...string) string {
 	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Distribution is the name of gpuprof's package on PyPI, where another project is called gpuprof, and of a second
-// command that the package installs. A test compares it with the wheel's _name.py.
+// Distribution is the name of gpuprof's package on PyPI, where the name gpuprof belongs to another project. It is also
+// the name of a second command that the package installs. A test compares it with the wheel's _name.py.
 const Distribution = "gpuprof-cli"
 
 // ToolOf returns this gpuprof's version and commit: those that the linker set, or else those that the Go tool recorded.
@@ -42,8 +42,8 @@ func findRevision(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// BuildHash identifies this binary: a build trusts the passed checks of equal builds only. It is "" if the binary
-// cannot be read.
+// BuildHash returns a hash of this binary; "" if the binary cannot be read. The results of passed checks are cached
+// under it, so that they count for equal binaries only.
 func BuildHash() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -65,8 +65,8 @@ func BuildHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// buildID returns the build ID note of an ELF file, which is a hash of its content; nil if there is none. Hashing the
-// whole file would take longer than everything else before a run.
+// buildID returns the note with the Go build ID of an ELF file, which is a hash of the file's content; nil if there is
+// none. Hashing the whole file would take longer than everything else before a run.
 func buildID(path string) []byte {
 	f, err := elf.Open(path)
 	if err != nil {

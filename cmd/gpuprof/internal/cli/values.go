@@ -14,7 +14,7 @@ func ListKinds() []string {
 	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
 }
 
-// TwoEnds reports whether a text is a range, such as v1..v4.
+// TwoEnds reports whether a text is a range of git revisions, such as v1..v4.
 func TwoEnds(text string) bool {
 	good, bad, ok := strings.Cut(text, "..")
 	return ok && good != "" && bad != "" && !strings.HasPrefix(bad, ".") && !strings.HasPrefix(text, "-")

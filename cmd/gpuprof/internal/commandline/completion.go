@@ -23,7 +23,7 @@ var zshScript string
 //go:embed completion/gpuprof.fish
 var fishScript string
 
-// CompletionCmd is the command line of gpuprof completion.
+// CompletionCmd has the argument of gpuprof completion.
 type CompletionCmd struct {
 	Shell string `arg:"" choices:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
@@ -34,23 +34,23 @@ func (CompletionCmd) Help() string {
 		cli.Examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
 }
 
-// Run implements the verb.
+// Run implements gpuprof completion.
 func (c *CompletionCmd) Run(a *cli.App) error {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
 	_, err := fmt.Fprint(a.Stdout, script)
 	return err
 }
 
-// Candidate is a completion of a word, with its description.
+// Candidate is a possible completion of a word, with its description.
 type Candidate struct{ Value, Doc string }
 
 // wantFiles asks the shell for file names.
 var wantFiles = Candidate{":files", ""}
 
-// wantCommand asks the shell to complete the words after the first n as a command of its own.
+// wantCommand asks the shell to complete the words after the first n as a command line of another program.
 func wantCommand(n int) Candidate { return Candidate{":command", strconv.Itoa(n)} }
 
-// Complete lists the completions of the last of the words, which may be empty.
+// Complete lists the completions of the last word in words, which may be an empty word.
 func Complete(a *cli.App, root *kong.Node, words []string) []Candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
@@ -105,7 +105,8 @@ func behindDashes(node *kong.Node, d int) []Candidate {
 	return nil
 }
 
-// nodeIn returns the verb or sub-verb that the words name, or node, and the index of the first word after its name.
+// nodeIn returns the subcommand of node that the words name, such as "history add"; node itself if they name none. at
+// is the index of the first word after the name.
 func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
 	for {
 		name, i := firstWord(node, words, at)
@@ -155,7 +156,7 @@ func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// FindFlag returns the visible flag of a verb that a word (--name or -n) names; nil if there is none.
+// FindFlag returns the visible flag of a subcommand that a word (--name or -n) names; nil if there is none.
 func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	eachFlag(node, func(f *kong.Flag) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
@@ -165,8 +166,8 @@ func FindFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-// flagCandidates lists a verb's flags. For run and tune without a workload it also lists the flags for a user's
-// program.
+// flagCandidates lists the flags of a subcommand. For run and tune without a workload it also lists the flags for a
+// user's own program.
 func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	var out []Candidate
 	add := func(f *kong.Flag) {
@@ -182,7 +183,7 @@ func flagCandidates(a *cli.App, node *kong.Node, before []string) []Candidate {
 	return out
 }
 
-// nextArgument returns the argument to which the next word would belong; nil if there is none.
+// nextArgument returns the positional argument to which the next word would belong; nil if there is none.
 func nextArgument(node *kong.Node, words []string) *kong.Value {
 	n := 0
 	for i, w := range words {
@@ -208,8 +209,8 @@ func nextArgument(node *kong.Node, words []string) *kong.Value {
 	return node.Positional[n]
 }
 
-// valuesOf lists the values of a flag or argument: its choices, or the values of the kind that its `complete` tag
-// names.
+// valuesOf lists the values of a flag or argument: its choices, or the values of the kind in its tag `complete`, such
+// as "device".
 func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candidate {
 	if choices := cli.ChoicesOf(a.Documents, v.Tag); choices != nil {
 		return namedCandidates(choices)
@@ -223,7 +224,7 @@ func valuesOf(a *cli.App, v *kong.Value, words []string, current string) []Candi
 		return deviceCandidates(a)
 	case "workload":
 		return workloadCandidates(a)
-	case "range": // a range of commits, or then a workload
+	case "range": // a range of commits; after a range, a workload
 		if slices.ContainsFunc(words, cli.TwoEnds) {
 			return workloadCandidates(a)
 		}

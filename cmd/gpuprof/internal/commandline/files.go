@@ -9,13 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// showingVerbs lists the verbs whose flags may precede or follow files without a verb.
+// showingVerbs lists the subcommands that can show files. Their flags may precede or follow files without a subcommand.
 func showingVerbs() []string {
 	return []string{"analyze", "report", "compare", "fleet", "history", "pprof"}
 }
 
-// FilesMeant splits a command line of files without a verb into files and flags; ok is false if it has a verb or names
-// a program.
+// FilesMeant splits a command line without a subcommand into files and flags. ok is false if there is a subcommand, or
+// if the first word is no file.
 func FilesMeant(root *kong.Node, words []string) (files, flags []string, ok bool) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -43,7 +43,7 @@ func isVerb(root *kong.Node, word string) bool {
 	return slices.ContainsFunc(root.Children, func(n *kong.Node) bool { return n.Name == word })
 }
 
-// flagOfShowing returns the flag of gpuprof itself, or of one of showingVerbs, that a word names; nil if there is none.
+// flagOfShowing returns the global flag, or the flag of one of showingVerbs, that a word names; nil if there is none.
 func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	if f := FindFlag(root, word); f != nil {
 		return f
@@ -63,8 +63,8 @@ func flagOfShowing(root *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// namesFile reports whether the first word is a file name: the file exists, or the word looks like a path and is no
-// program.
+// namesFile reports whether the first word is a file to show. An existing file with a known extension, or a folder, is
+// one. Other files and words that look like a path are files to show unless they name a program.
 func namesFile(words []string) bool {
 	name := words[0]
 	info, err := os.Stat(name)
@@ -75,7 +75,7 @@ func namesFile(words []string) bool {
 	return known || info.IsDir() || commandIn(words) == nil
 }
 
-// readableExtensions lists the extensions of the files that gpuprof shows.
+// readableExtensions lists the file extensions of documents that gpuprof can show.
 func readableExtensions() []string {
 	return []string{".json", ".gz", ".zst", ".sqlite", ".db", ".pb", ".gpt", ".pickle", ".pprof", ".xml", ".txt"}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A form of a verb with its own flags is a command of the grammar; its name is the verb and one more word.
-// RunProgramVerb is `gpuprof run -- CMD`, TuneProgramVerb `gpuprof tune -- CMD`. ProgramVerb and Joined replace typed
-// words by these names.
+// Some subcommands have forms with other flags, such as "run watch". In the grammar, a form is a command of its own,
+// whose name is two words. RunProgramVerb is `gpuprof run -- CMD`, TuneProgramVerb `gpuprof tune -- CMD`. The functions
+// ProgramVerb and Joined replace typed words by these names.
 const (
 	RunProgramVerb  = "run --"
 	TuneProgramVerb = "tune --"
@@ -20,20 +20,20 @@ const (
 	schemaForm      = "explain schema"
 )
 
-// formNames lists the forms whose second word is typed. Those for a program after "--" have none.
+// formNames lists the forms whose second word the user types. It omits the forms for a program after "--".
 func formNames() []string { return []string{checkForm, watchForm, recordForm, listForm, schemaForm} }
 
-// IsForm reports whether a command is a form of another verb. Lists of verbs and completion omit forms.
+// IsForm reports whether a command is a form (two words) of another subcommand. Lists and completion omit forms.
 func IsForm(name string) bool { return strings.Contains(name, " ") }
 
 // isListed reports whether lists and completion show a command.
 func isListed(n *kong.Node) bool { return !n.Hidden && !IsForm(n.Name) }
 
-// Renamed has a verb's former and present name.
+// Renamed has a subcommand's former and present name.
 type Renamed struct{ Old, New string }
 
-// renamedVerbs lists the verbs renamed by earlier versions (docs/cli.md). The former name works for two minor versions,
-// with a note.
+// renamedVerbs lists the subcommands that earlier versions renamed (docs/cli.md). A former name works for two minor
+// versions, with a note.
 func renamedVerbs() []Renamed {
 	return []Renamed{
 		{"baseline", "history baseline"}, {"check", checkForm}, {"watch", watchForm},
@@ -41,7 +41,7 @@ func renamedVerbs() []Renamed {
 	}
 }
 
-// Current replaces a former verb name by the present one; renamed is nil if there is none.
+// Current replaces the former name of a subcommand by the present one. renamed is nil if nothing was replaced.
 func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	_, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -55,9 +55,9 @@ func Current(root *kong.Node, words []string) (now []string, renamed *Renamed) {
 	return words, nil
 }
 
-// Joined replaces a verb and the word that selects a form by one word: "run", "watch" becomes "run watch". Such a word
-// must be the first argument after the verb. A flag that selects a form may be anywhere: "run", "x", "--check" becomes
-// "run --check", "x".
+// Joined replaces a subcommand and the word that selects one of its forms by the name of the form: "run", "watch"
+// becomes "run watch". The word must be the first argument of the subcommand. A flag that selects a form may be
+// anywhere: "run", "x", "--check" becomes "run --check", "x".
 func Joined(root *kong.Node, words []string) []string {
 	verb, at := firstWord(root, words, 0)
 	if verb == "" || IsForm(verb) {
@@ -80,15 +80,15 @@ func Joined(root *kong.Node, words []string) []string {
 	return words
 }
 
-// IsProgramVerb reports whether a verb runs the user's own program.
+// IsProgramVerb reports whether a command is a form that runs the user's own program.
 func IsProgramVerb(name string) bool { return name == RunProgramVerb || name == TuneProgramVerb }
 
-// hasProgramVerb reports whether a verb has a form for a user's program.
+// hasProgramVerb reports whether a subcommand has a form for the user's own program.
 func hasProgramVerb(node *kong.Node) bool { return IsProgramVerb(node.Name + " --") }
 
 func programVerbOf(node *kong.Node) *kong.Node { return NodeOf(node.Parent, node.Name+" --") }
 
-// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb. Only flags or help may precede it.
+// ProgramVerb replaces "run" or "tune" by RunProgramVerb or TuneProgramVerb, if only flags or the word help precede it.
 func ProgramVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
@@ -104,12 +104,12 @@ func ProgramVerb(args []string) []string {
 	return args
 }
 
-// Notice is the note about a renamed verb.
+// Notice returns the note for the user about a renamed subcommand.
 func (r *Renamed) Notice() string {
 	return "gpuprof " + r.Old + " is now gpuprof " + r.New + "; the old spelling works for two more minor versions"
 }
 
-// formsOf returns the second words of a verb's forms, for completion.
+// formsOf returns the words that select a form of a subcommand, for completion.
 func formsOf(root *kong.Node, verb string) []Candidate {
 	var out []Candidate
 	for _, form := range formNames() {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// jobs lists the user's problems of the README, each with a command.
+// jobs lists the user's questions from the README, with a command for each.
 const jobs = `  My training is slow.            gpuprof run -- python train.py
   Did my change make it slower?   gpuprof gate --against main -- python train.py
   Is this GPU healthy?            gpuprof doctor --bench
@@ -19,10 +19,10 @@ const jobs = `  My training is slow.            gpuprof run -- python train.py
   Show it to others.              gpuprof report run.json -o report.html
 `
 
-// guide is the output of gpuprof without a verb.
+// guide is the output of gpuprof without arguments.
 const guide = "gpuprof shows why a GPU program is slow.\n\n" + jobs + "\ngpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.\n"
 
-// HelpCmd is the command line of gpuprof help.
+// HelpCmd has the arguments of gpuprof help.
 type HelpCmd struct {
 	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or history add; run -- is the one for a program of your own."`
 }
@@ -32,7 +32,7 @@ func (HelpCmd) Help() string {
 	return "gpuprof VERB --help prints the same.\n\n" + cli.Examples("gpuprof help", "gpuprof help run", "gpuprof help history baseline")
 }
 
-// Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
+// Run does nothing: HelpWords has turned "help VERB" into "VERB --help" before kong parses the command line.
 func (HelpCmd) Run(*cli.App) error { return nil }
 
 // HelpWords turns "help VERB" into "VERB --help". Other words are unchanged.
@@ -55,7 +55,7 @@ func HelpWords(words []string) []string {
 	return append(slices.Clone(rest), "--help")
 }
 
-// VerbNames lists the verbs that are typed as one word.
+// VerbNames lists the subcommands, without hidden ones and forms of two words.
 func VerbNames(root *kong.Node) []string {
 	var out []string
 	for _, n := range root.Children {
@@ -66,7 +66,8 @@ func VerbNames(root *kong.Node) []string {
 	return out
 }
 
-// NoVerb prints the guide. It also returns an error: a script may have omitted the verb by mistake.
+// NoVerb prints the guide for a command line without a subcommand. It also returns an error, because a script may have
+// omitted the subcommand by mistake.
 func NoVerb(a *cli.App) error {
 	if _, err := fmt.Fprint(a.Stdout, guide); err != nil {
 		return err
@@ -74,12 +75,12 @@ func NoVerb(a *cli.App) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
 }
 
-// TakesRest reports whether a verb takes the words after "--".
+// TakesRest reports whether a subcommand accepts words after "--".
 func TakesRest(verb *kong.Node) bool {
 	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", RunProgramVerb, TuneProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
-// Title returns a verb's name for messages; "gpuprof" for the root.
+// Title returns the full name of a command for messages; "gpuprof" for the root.
 func Title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"
@@ -87,7 +88,7 @@ func Title(n *kong.Node) string {
 	return n.FullPath()
 }
 
-// FlagNames lists the visible flags of a verb and its parents.
+// FlagNames lists the visible flags of a subcommand, including the global ones.
 func FlagNames(n *kong.Node) []string {
 	var out []string
 	for _, group := range n.AllFlags(true) {

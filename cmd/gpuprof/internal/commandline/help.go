@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// PrintHelp prints the help of gpuprof, on at most 40 rows of 80 columns, or of a verb, in kong's form. The help of run
-// and tune also lists the flags for a user's program.
+// PrintHelp prints the help of gpuprof, on at most 40 rows of 80 columns, or of a subcommand in kong's form. The help
+// of run and tune also lists the flags for the user's own program.
 func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	verb := ctx.Selected()
 	switch {
@@ -32,7 +32,7 @@ func PrintHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(o, ctx)
 }
 
-// usagesOf returns a usage line for each form of a verb.
+// usagesOf returns the usage lines of a subcommand, one for each of its forms.
 func usagesOf(root *kong.Node, verb string) string {
 	lines := []string{verb + " [flags] -- CMD ARG...", verb + " WORKLOAD [flags]"}
 	for _, form := range formNames() {
@@ -47,8 +47,8 @@ func usageText(forms []string) string {
 	return "Usage: gpuprof " + strings.Join(forms, "\n       gpuprof ") + "\n"
 }
 
-// judgedForms lists the forms of the verbs that judge a program. Kong does not know the words after "--", so it cannot
-// list them.
+// judgedForms has the usage lines of gate and bisect, which take a command after "--". Kong does not know this part of
+// the command line, so it cannot list them.
 func judgedForms() map[string][]string {
 	return map[string][]string{
 		"gate":   {"gate --against REF [flags] -- CMD ARG...", "gate OLD NEW [flags]", "gate FILE --max NAME=N [flags]", "gate WORKLOAD --against REF [flags]"},
@@ -56,7 +56,7 @@ func judgedForms() map[string][]string {
 	}
 }
 
-// addProgramFlags lists the flags for a user's program below those for a reference workload.
+// addProgramFlags adds the flags for the user's own program to the help of a subcommand, in a separate group.
 func addProgramFlags(verb *kong.Node) {
 	workload := &kong.Group{Key: "workload", Title: "Flags for a reference workload, gpuprof " + verb.Name + " WORKLOAD:"}
 	program := &kong.Group{Key: "program", Title: "Flags for your own program, gpuprof " + verb.Name + " [flags] -- CMD:"}
@@ -75,7 +75,7 @@ func addProgramFlags(verb *kong.Node) {
 	verb.Flags = both
 }
 
-// printVerbs prints the jobs, the verbs, the global flags and the exit codes.
+// printVerbs prints the help of gpuprof: common questions, subcommands, global flags and exit codes.
 func printVerbs(w io.Writer, root *kong.Node) error {
 	out := &strings.Builder{}
 	fmt.Fprint(out, "gpuprof shows why a GPU program is slow, and whether a change made it slower.\n\n"+

@@ -1,6 +1,7 @@
-// Package commandline interprets command lines by kong's model of the grammar: it corrects words before kong parses
-// them, explains wrong command lines with a command to type, takes repeated flags and standard input, and implements
-// completion and help. It imports cli and no verb.
+// Package commandline interprets command lines with kong's model of the grammar. It corrects words before kong parses
+// them, answers wrong command lines with a command to type, handles repeated flags and "-" for standard input, and
+// implements completion and help. gpuprof calls its subcommands verbs. The package imports package cli, but no package
+// of a subcommand.
 package commandline
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// ProgramMeant returns the error for a program in place of a verb or workload, without "--" before it; nil for other
-// words.
+// ProgramMeant returns an error if a program is named where a subcommand or workload is expected, without "--" before
+// it. Other command lines give nil.
 func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	verb, at := firstWord(root, words, 0)
 	if at < 0 {
@@ -42,7 +43,7 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	switch {
 	case node.Positional[0].Tag.Get("complete") == "workload" && command != nil:
 		if verb != "run" {
-			flags = nil // these flags belong to the verb
+			flags = nil // these flags are not flags of run
 		}
 		return missingDashes(words[first]+" is a program and no workload", append([]string{"run"}, flags...), command, "")
 	case verb == "run" && isFile(words[first]):
@@ -54,7 +55,8 @@ func ProgramMeant(a *cli.App, root *kong.Node, words []string) error {
 	return nil
 }
 
-// missingDashes returns an error that proposes the command with "--" before the program. more has further proposals.
+// missingDashes returns an error that proposes the command with "--" before the program. more is appended to the
+// proposal.
 func missingDashes(why string, before, command []string, more string) error {
 	line := slices.Concat([]string{"gpuprof"}, before, []string{"--"}, command)
 	for i := range line {
@@ -63,8 +65,8 @@ func missingDashes(why string, before, command []string, more string) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s", why).WithFix("did you mean %s?%s", strings.Join(line, " "), more)
 }
 
-// firstWord returns the index of the first word, from index at on, that is no flag and no flag's value; -1 if there is
-// none. verb is this word if node has a verb of that name.
+// firstWord returns the index of the first word, from index at on, that is neither a flag nor a flag's value; -1 if
+// there is none. verb is this word if node has a subcommand of that name.
 func firstWord(node *kong.Node, words []string, at int) (verb string, index int) {
 	for i := at; i < len(words); i++ {
 		w := words[i]
@@ -81,8 +83,8 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 	return "", -1
 }
 
-// takesValue reports whether the word after a flag is its value. For run and tune it also considers the flags of run --
-// and tune --, which the user may mean.
+// takesValue reports whether the next word is the value of the flag word. For run and tune it also considers the flags
+// of "run --" and "tune --", which the user may mean.
 func takesValue(node *kong.Node, word string) bool {
 	f := flagMeant(node, word)
 	return f != nil && !f.IsBool()
@@ -96,7 +98,7 @@ func flagMeant(node *kong.Node, word string) *kong.Flag {
 	return f
 }
 
-// NodeOf returns the visible child of that name, or nil.
+// NodeOf returns the visible subcommand of node with that name, or nil.
 func NodeOf(node *kong.Node, name string) *kong.Node {
 	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
 	if i < 0 {
@@ -116,7 +118,8 @@ func interpreterOf(name string) string {
 	return ""
 }
 
-// commandIn returns the words as a command, with an interpreter before a script; nil if the first word is no program.
+// commandIn returns the words as a command to run, with an interpreter before a script; nil if the first word is no
+// program.
 func commandIn(words []string) []string {
 	name := words[0]
 	script := func(w string) bool { return interpreterOf(w) != "" }

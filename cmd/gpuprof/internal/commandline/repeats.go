@@ -7,11 +7,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Repeats has the occurrences of repeatable flags, in order. For every flag that kong parses, it copies the rest of the
-// command line and keeps the copy: 20,000 flags would take 6 GB. So kong gets only the first occurrence of a repeatable
-// flag. It also gets an occurrence directly after an argument, where the flag ends a list of arguments, and one whose
-// value is a separate word with a leading hyphen, which kong refuses if that word is a flag. Add restores the values of
-// the others.
+// Repeats has the occurrences of repeatable flags, in order. For every flag, kong copies the remaining command line and
+// keeps the copy: 20,000 flags would take 6 GB. Therefore kong gets only the first occurrence of a repeatable flag, and
+// Add restores the values of the others. Two more kinds of occurrence go to kong: one directly after an argument, where
+// the flag ends a list of arguments, and one with a leading hyphen in its separate value, which kong refuses if the
+// value is a flag.
 type Repeats map[*kong.Flag][]occurrence
 
 // occurrence is one use of a flag. left is the number of values that kong reads; taken has the values that kong does
@@ -21,8 +21,8 @@ type occurrence struct {
 	taken []string
 }
 
-// TakeRepeats takes repeated flags out of a command line. short has the words for kong to parse, more the repeated
-// flags.
+// TakeRepeats removes repeated flags from a command line. short has the words for kong to parse; more has all
+// occurrences of flags.
 func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) {
 	more = Repeats{}
 	node, given, behindArgument := root, map[string]bool{}, false
@@ -47,7 +47,7 @@ func TakeRepeats(root *kong.Node, args []string) (short []string, more Repeats) 
 		_, repeatable := flag.Target.Interface().([]string)
 		values := kong.SplitEscaped(value, flag.Tag.Sep)
 		switch {
-		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // kong takes some flags for values, and refuses them
+		case !repeatable || !given[flag.Name] || behindArgument || !joined && strings.HasPrefix(value, "-"): // see Repeats
 			given[flag.Name], behindArgument = true, false
 			short = append(short, words...)
 			more[flag] = append(more[flag], occurrence{left: len(values)})
@@ -71,7 +71,7 @@ func splitFlag(node *kong.Node, word string) (flag *kong.Flag, value string, joi
 	return flag, word[2:], true
 }
 
-// anyFlag returns the flag of a verb or its parents that a word names, also a hidden one; nil if there is none.
+// anyFlag returns the flag, also a hidden one, of a subcommand or its parents that a word names; nil if there is none.
 func anyFlag(node *kong.Node, word string) *kong.Flag {
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// StandardInput replaces "-" by the name of standard input in arguments and flags for input files. Only one file may be
-// "-".
+// StandardInput replaces "-" by outside.Stdin, the name of standard input, in arguments and flags for input files. Only
+// one of them may be "-".
 func StandardInput(kctx *kong.Context) error {
 	reads := 0
 	take := func(v reflect.Value) {

@@ -1,6 +1,6 @@
 // Package doctor implements gpuprof doctor: it reports what this machine can measure, and whether its GPUs are healthy,
-// with exit codes for schedulers. Main gives it a Machine. A card (health.Card) has one GPU's identity, condition,
-// figures and fault reports. The package imports cli, no other verb, probe or device.
+// with exit codes for job schedulers. Main gives it a Machine. A card (health.Card) has one GPU's identity, condition,
+// figures and fault reports. The package imports package cli, but no package of another subcommand, probe or device.
 package doctor
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the flags of gpuprof doctor.
 type Cmd struct {
 	Format  string        `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
 	Bench   bool          `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
@@ -45,7 +45,7 @@ as a scheduler's node check.
 ` + cli.Examples("gpuprof doctor", "gpuprof doctor --bench", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
-// Run implements the verb.
+// Run implements gpuprof doctor.
 func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 	if slices.Contains(c.Device, "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty").WithFix("give CUDA's index, a UUID or a MIG instance's name, or leave it out")
@@ -68,7 +68,8 @@ func (c *Cmd) Run(a *cli.App, machine *Machine) error {
 	return c.examineMachine(a, machine)
 }
 
-// examineMachine reports which devices and probes work on this machine. It returns an error if none works.
+// examineMachine reports which devices and probes work on this machine. It returns an error if not even the host can be
+// measured.
 func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	k := a.Documents.Diagnosis
 	if i := slices.IndexFunc(c.Output, cli.IsRankFolder); i >= 0 {
@@ -89,8 +90,8 @@ func (c *Cmd) examineMachine(a *cli.App, machine *Machine) error {
 	return nil
 }
 
-// examineDevices opens every device and adds the machine's own reports. It examines the GPUs before it opens a device:
-// this process must not be listed as a user of a GPU.
+// examineDevices returns lines about every device and the machine. It examines the GPUs before it opens a device,
+// because NVML would then list this process as a user of a GPU.
 func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	gpus := machine.ExamineGPUs()
 	var lines []gpuprof.CheckLine
@@ -107,8 +108,9 @@ func examineDevices(a *cli.App, machine *Machine) []gpuprof.CheckLine {
 	return groupByCause(append(lines, gpus...))
 }
 
-// groupByCause sets Because of lines that are missing only because the driver is missing. It also sets Detail of lines
-// on which no measurement depends, unless they are limited: then the reader needs their reason and fix.
+// groupByCause sets Because of lines that are missing only because the GPU driver is missing. It sets Detail of lines
+// on which no measurement depends, so that they are hidden by default, unless a line is limited: then the reader needs
+// its reason and fix.
 func groupByCause(lines []gpuprof.CheckLine) []gpuprof.CheckLine {
 	needDriver := []string{"gpu nodes", "gpu", "gpu devices", "gpu telemetry", "gpu kernels", "cuBLAS", "cuDNN", "NVRTC", "cupti"}
 	details := []string{"command", "cpu quota", "cpu frequency", "clock", "timer", "cpu energy (RAPL)", "perf events"}

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureGPUs measures the GPUs and prints the report. Its error has the verdict's exit code.
+// measureGPUs implements doctor --bench: it measures the GPUs and prints the report. Its error sets the exit code.
 func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	ranges, err := ShippedRanges()
 	if err != nil {
@@ -61,7 +61,8 @@ func (c *Cmd) measureGPUs(a *cli.App, machine *Machine) error {
 	return c.Conclude(a, last, ranges, outs, sink)
 }
 
-// betweenRounds is the time from one round's start to the next: a disturbance of a GPU lasts a while.
+// betweenRounds is the time from one round's start to the next, so that a passing disturbance of a GPU affects only one
+// round.
 const betweenRounds = time.Minute
 
 // Measured is the result of one round of doctor --bench.
@@ -92,7 +93,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 	return r, nil
 }
 
-// measureOnce measures every chosen GPU once; in the last round it also measures the links between them.
+// measureOnce measures every chosen GPU once. In the last round it also measures the links between the GPUs.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
 	if c.usesProcess() {
 		m.Cards = c.lookApart(a.Ctx, machine)
@@ -161,7 +162,7 @@ func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, 
 	return m, nil
 }
 
-// Conclude judges the figures and prints the report. It returns the verdict as an error with its exit code.
+// Conclude judges the figures, and prints and writes the report. It returns the verdict as an error with an exit code.
 func (c *Cmd) Conclude(a *cli.App, m Measured, ranges *health.Ranges, outs []cli.Output, sink *cli.RankSink) error {
 	var beside map[health.Figure]health.Beside
 	var notes []string
@@ -222,9 +223,9 @@ func verdictOf(report *health.Report, sink *cli.RankSink) error {
 	return nil
 }
 
-// chooseGPUs returns the chosen GPUs: positions of shown GPUs, and UUIDs of GPUs that CUDA does not show. A name is
-// CUDA's index with or without "cuda:", a UUID or its beginning, a MIG instance such as "0:1", or a PCI bus ID. Without
-// names, all GPUs are chosen.
+// chooseGPUs returns the chosen GPUs: here has positions in Shown, away the UUIDs of GPUs that CUDA does not show this
+// process. A name is CUDA's index with or without "cuda:", a UUID or its beginning, a MIG instance such as "0:1", or a
+// PCI bus ID. Without names, all GPUs are chosen.
 func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err error) {
 	shown := view.Shown()
 	if len(names) == 0 {
@@ -257,7 +258,8 @@ func chooseGPUs(view gpuNames, names []string) (here []int, away []string, err e
 	return here, away, nil
 }
 
-// shownAs returns the position of the GPU with an index or a UUID; -1 if it is not shown.
+// shownAs returns the position in shown of the GPU whose index or UUID is name; -1 if there is none. An index that is
+// not shown is an error.
 func shownAs(shown []GPUName, name string) (int, error) {
 	want := strings.ToLower(name)
 	number, isCuda := strings.CutPrefix(want, "cuda:")
@@ -299,7 +301,7 @@ func notShown(shown []GPUName, name string) error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
-// benchElsewhere measures a GPU or MIG instance in a process of its own: CUDA shows a process only one MIG instance.
+// benchElsewhere measures a GPU or MIG instance in another process, because CUDA shows a process only one MIG instance.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -308,7 +310,7 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
 
-// benchBy runs a command that measures the GPU or MIG instance of a UUID; the command sees no other.
+// benchBy runs a command that measures a GPU or MIG instance. CUDA shows the command only the device with this UUID.
 func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card {
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+uuid)
 	out, words, runErr := cmd.Run(ctx)
@@ -322,8 +324,8 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	return failedGPU(uuid, err)
 }
 
-// CardsOf parses the report of benchElsewhere's process, and returns its card. The card names the device by UUID, since
-// index 0 is another GPU there.
+// CardsOf parses the report of the process that measured one GPU, and returns its card. The card names the device by
+// its UUID: the process calls it device 0, which is another GPU in this process.
 func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {

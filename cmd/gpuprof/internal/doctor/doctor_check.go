@@ -15,15 +15,15 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/devicebench"
 )
 
-// A check must end in time even if the driver hangs. Therefore another process calls the driver. At its time limit that
-// process is killed, and this process does not wait for it if it cannot end.
+// A check must end in time even if the driver hangs. Therefore another process calls the driver. It is killed at its
+// time limit, and this process does not wait if the killed one cannot end.
 
 const (
 	quickWithin = 25 * time.Second // with --quick
 	checkWithin = 2 * time.Second  // with --check
 	// leaveAfter limits the wait for a killed process to end.
 	leaveAfter = time.Second
-	// spare is the time reserved for ending and printing.
+	// spare is the part of the time limit that is reserved for ending and printing.
 	spare = 5 * time.Second
 )
 
@@ -67,7 +67,7 @@ func (c *Cmd) checkFlags() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
 }
 
-// lookApart returns the cards of the GPUs, at least one. Another process examines the GPUs.
+// lookApart examines the GPUs in another process, and returns their cards. There is at least one card.
 func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
 	return cards
 }
 
-// cardsWithin runs a command that prints a health report, and returns the report's cards. If there is no report, it
+// cardsWithin runs a command that prints a health report, and returns the report's cards. Without a report in time, it
 // returns one card with the reason.
 func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	out, words, runErr := cmd.Run(ctx)
@@ -116,7 +116,8 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	return FailedCard(health.AllGPUs, runErr)
 }
 
-// check reports the faults that GPUs, driver and kernel log know of, without a benchmark.
+// check implements doctor --check: it reports the faults that the GPUs, the driver and the kernel log report, and
+// measures nothing.
 func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	outs, err := a.Documents.Health.Outputs(c.Output, c.Force)
 	if err != nil {
@@ -133,7 +134,8 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }
 
-// usedBy returns a card without measurements for each target if another program uses one of the GPUs; otherwise nil.
+// usedBy returns nil if no other program uses one of the GPUs. Otherwise it returns a card for each target, without
+// measurements.
 func usedBy(targets []devicebench.Target) []health.Card {
 	var cards []health.Card
 	used := false
@@ -167,8 +169,9 @@ func inUse(r *health.Report) bool {
 	return used
 }
 
-// asScheduler converts the verdict for a scheduler. A failing prolog drains its node. It therefore fails only for a
-// fault that a device itself reports, and for an unknown state only with --unknown drain.
+// asScheduler converts the verdict err for a job scheduler (--as). A failing prolog makes the scheduler drain the node.
+// Therefore a prolog fails only for a fault that a device itself reports, and for an unknown state only with --unknown
+// drain.
 func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	unknown := r.Verdict == health.NotChecked || r.Verdict == health.Failed
 	switch {
@@ -197,7 +200,7 @@ func (c *Cmd) asScheduler(a *cli.App, r *health.Report, err error) error {
 	return err
 }
 
-// printDrain prints the command that makes Slurm drain this node.
+// printDrain prints the command with which Slurm drains this node.
 func printDrain(a *cli.App, r *health.Report, reason string) {
 	fmt.Fprintf(a.Stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s\"\n", r.Node, reason)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// cuptiLine reports the libcupti that the CUDA recorder would load, and whether it fits the driver, whose CUDA release
-// is 1000 * major + 10 * minor.
+// cuptiLine reports the libcupti that the CUDA recorder would load, and whether it fits the driver. driver is the
+// driver's CUDA release, 1000 * major + 10 * minor; 0 without a driver.
 func cuptiLine(found []record.CUPTI, searched []string, driver int) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "cupti", State: gpuprof.OK}
 	if len(found) == 0 {

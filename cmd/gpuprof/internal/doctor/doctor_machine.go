@@ -13,10 +13,10 @@ import (
 // Machine gives doctor access to the driver, NVML and the kernel log. Main sets it.
 type Machine struct {
 	Examine     func() []gpuprof.CheckLine                   // everything except the devices
-	ExamineGPUs func() []gpuprof.CheckLine                   // the CUDA device, its libraries, telemetry and each GPU
+	ExamineGPUs func() []gpuprof.CheckLine                   // CUDA devices and libraries, telemetry, and each GPU
 	Faults      func(context.Context) ([]health.Card, error) // fault reports of NVML and the kernel log, per GPU
-	KernelLog   func([]health.Card) []health.Card            // adds the fault reports of the kernel log
-	GPUs        func() (GPUs, error)                         // opens the GPUs for a measurement; never nil, the caller closes it
+	KernelLog   func([]health.Card) []health.Card            // adds the fault reports of the kernel log to cards
+	GPUs        func() (GPUs, error)                         // opens the GPUs; never nil, the caller closes it
 }
 
 // GPUs gives access to the GPUs that CUDA and NVML list.
@@ -24,7 +24,7 @@ type GPUs interface {
 	gpuNames
 	// Target returns the GPU at a position in Shown, ready to be measured.
 	Target(index int) (devicebench.Target, error)
-	// Between measures the links between the GPUs at the given positions in Shown, and an all-reduce over these GPUs.
+	// Between measures the links between the GPUs at the positions here in Shown, and an all-reduce over these GPUs.
 	// bytes is the size of each copy and of the array.
 	Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce)
 	// Accounts adds the machine's fault reports to the GPUs' cards. If everyGPU is set, it adds cards of further faulty
@@ -35,8 +35,8 @@ type GPUs interface {
 
 // gpuNames finds GPUs by their names.
 type gpuNames interface {
-	// Shown lists the GPUs that CUDA shows this process. Hidden lists the UUIDs of the GPUs that CUDA_VISIBLE_DEVICES
-	// could add.
+	// Shown lists the GPUs that CUDA shows this process. Hidden lists the UUIDs of the GPUs that CUDA would show a
+	// process with another CUDA_VISIBLE_DEVICES.
 	Shown() []GPUName
 	Hidden() []string
 	// Elsewhere returns the UUID of a GPU whose name Shown does not list.
@@ -49,22 +49,22 @@ type GPUName struct {
 	UUID, Name string
 }
 
-// linkBytes is the size of a copy between GPUs, and of the array of their all-reduce.
+// linkBytes is the size, in bytes, of a copy between GPUs and of the array of their all-reduce.
 const linkBytes = 256 << 20
 
-// FailedCard returns a health.Card for a device, or AllGPUs, that could not be examined.
+// FailedCard returns one card, for a device or health.AllGPUs, that could not be examined.
 func FailedCard(device string, err error) []health.Card {
 	return []health.Card{{Device: device, Error: cli.Sentence(err), Err: err}}
 }
 
-// failedGPU returns the health.Card of a GPU, named by UUID, that could not be measured.
+// failedGPU returns one card, for a GPU named by its UUID, that could not be measured.
 func failedGPU(uuid string, err error) []health.Card {
 	cards := FailedCard(uuid, err)
 	cards[0].UUID = uuid
 	return cards
 }
 
-// ShippedRanges returns the ranges of healthy devices that gpuprof contains, by model.
+// ShippedRanges returns the ranges of figures of healthy GPUs, by model, that are built into gpuprof.
 func ShippedRanges() (*health.Ranges, error) {
 	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
 }

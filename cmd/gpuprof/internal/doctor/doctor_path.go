@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// pathLine reports which program the command "gpuprof" starts: a PyPI project has the same name. self is the path of
-// this executable.
+// pathLine reports which program the command "gpuprof" starts, because another project on PyPI has a command of this
+// name. self is the path of this executable.
 func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
 	file, err := exec.LookPath("gpuprof")
@@ -41,7 +41,8 @@ func pathLine(self string) gpuprof.CheckLine {
 	return l
 }
 
-// isStartScript reports whether file is the shell script that a wheel installs beside this program and that starts it.
+// isStartScript reports whether file is the shell script that starts this program. A wheel installs the script in the
+// same folder.
 func isStartScript(file, self string) bool {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
@@ -49,7 +50,7 @@ func isStartScript(file, self string) bool {
 	return cli.SameFile(self, filepath.Join(filepath.Dir(file), cli.Distribution)) && bytes.HasPrefix(firstLine(file), []byte("#!/bin/sh"))
 }
 
-// isPython reports whether a file is a Python script. pip installs a package's commands as such.
+// isPython reports whether a file is a Python script, the form in which pip installs commands.
 func isPython(file string) bool {
 	line := firstLine(file)
 	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))

@@ -1,4 +1,5 @@
-// Package explain implements gpuprof explain for a rule, a warning, a column or a term. It imports cli, no other verb.
+// Package explain implements gpuprof explain for a rule, a warning, a column or a term. It imports package cli, but no
+// package of another subcommand.
 package explain
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof explain.
 type Cmd struct {
 	Name   []string `arg:"" complete:"explain" help:"A rule, a warning, a column or a term, as gpuprof prints it."`
 	Format string   `default:"table" formats:"explanation" placeholder:"FORMAT" help:"Format to print: ${explanationFormats}."`
@@ -24,7 +25,7 @@ func (Cmd) Help() string {
 		cli.Examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
 }
 
-// Run implements the verb.
+// Run implements gpuprof explain.
 func (c *Cmd) Run(a *cli.App) error {
 	name := strings.Join(strings.Fields(strings.Join(c.Name, " ")), " ")
 	entries, err := explain.Find(name)
@@ -35,7 +36,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return a.Documents.Explanation.Show(a, c.Format, entries)
 }
 
-// explainedByList returns the error about a name that gpuprof explain list explains; nil for other names.
+// explainedByList returns an error that refers to gpuprof explain list, if that command has the name; nil for other
+// names.
 func explainedByList(a *cli.App, name string) error {
 	if slices.Contains(cli.ListKinds(), name) || a.IsWorkload(name) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: it is no single rule, warning, column or term", name).WithFix("gpuprof explain list %s lists it", name)

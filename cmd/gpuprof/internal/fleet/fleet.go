@@ -1,5 +1,5 @@
 // Package fleet implements gpuprof fleet: it merges the documents that the ranks of a job stored in a folder or bucket,
-// and names the slow GPU or node. It imports cli and input, no other verb.
+// and names the slow GPU or node. It imports the packages cli and input, but no package of another subcommand.
 package fleet
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof fleet.
 type Cmd struct {
 	Dir           []string      `arg:"" sep:"none" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/. Of several measurements by doctor --bench, the first has all nodes; only what is off in each stays off."`
 	Again         bool          `help:"Print, in place of the report, the nodes that are off and as many healthy ones, for a second measurement: srun -w."`
@@ -51,7 +51,7 @@ for is named with what it costs per step; that is 0, and 1 with --max. See docs/
 ` + cli.Examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet check --again", "gpuprof fleet check check-again", "gpuprof fleet job --max straggler=5%")
 }
 
-// Run implements the verb.
+// Run implements gpuprof fleet.
 func (c *Cmd) Run(a *cli.App) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	doc := a.Documents.Fleet
@@ -77,7 +77,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return cli.Verdict{Code: r.ExitCode} // the report has the message
 }
 
-// printHosts prints the nodes to measure again as a launcher's list of hosts.
+// printHosts prints the nodes to measure again, as a launcher's list of hosts: the nodes that are off, and for each a
+// healthy one if possible.
 func printHosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {
@@ -163,7 +164,7 @@ func tracesInstead(ctx context.Context, dir string) error {
 	return nil
 }
 
-// mostWaiting returns the share, 0 to 1, of --max straggler=SHARE; 0 without the flag.
+// mostWaiting returns the limit of --max straggler=SHARE, as a fraction of a step (0 to 1); 0 without the flag.
 func (c *Cmd) mostWaiting() (float64, error) {
 	most := 0.0
 	for _, v := range c.Max {

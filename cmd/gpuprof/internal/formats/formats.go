@@ -1,5 +1,6 @@
 // Package formats has the table of output formats: for each kind of document, the formats on standard output and in
-// files. Only this package imports the packages of report. It imports cli, and no verb, workload or device.
+// files. Only this package imports the packages of the folder report. It imports package cli, but no package of a
+// subcommand, workload or device.
 package formats
 
 import (
@@ -88,7 +89,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 			"csv": plain(csv.History),
 		}))},
 		Fleet: cli.Kind[*fleet.Report]{What: "a fleet report", Prints: []string{"table", "json", "markdown"}, Writers: addPages(page.Fleet, 0, addPictures(figure.OfFleet, map[string]cli.Writer[*fleet.Report]{}))},
-		// Both kinds come from doctor and have the same formats.
+		// Health and Diagnosis both come from doctor, and print in the same formats.
 		Health: cli.Kind[*health.Report]{What: "the health of GPUs", Prints: []string{"table", "json", "brief-json", "markdown"}, Writers: addBrief(always(brief.Health), printInFull(addPages(page.Health, 0, map[string]cli.Writer[*health.Report]{
 			"prometheus": plain(prometheus.Write),
 		})))},
@@ -99,7 +100,7 @@ func Documents(tool gpuprof.Tool) cli.Documents {
 	}
 }
 
-// plain adapts a writer to which the screen does not matter.
+// plain adapts a function that writes a document in the same way for every screen.
 func plain[D any](write func(io.Writer, D) error) cli.Writer[D] {
 	return func(w io.Writer, doc D, _ cli.Screen) error { return write(w, doc) }
 }
@@ -116,7 +117,7 @@ func addBrief[D any](build func(D) (*brief.Document, error), others map[string]c
 	return others
 }
 
-// always adapts a builder that cannot fail.
+// always adapts a function that builds a brief document and cannot fail.
 func always[D any](build func(D) *brief.Document) func(D) (*brief.Document, error) {
 	return func(doc D) (*brief.Document, error) { return build(doc), nil }
 }
@@ -154,8 +155,8 @@ func addPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), o
 	return others
 }
 
-// addPages adds the formats of a page, and the document's JSON unless others has it. limit is the largest size of
-// Markdown, bytes; 0 for no limit.
+// addPages adds the formats of a page (table, markdown, html), and the document's JSON unless others has it. limit is
+// the largest size of the Markdown, in bytes; 0 for no limit.
 func addPages[D any](build func(D) (*page.Page, error), limit int, others map[string]cli.Writer[D]) map[string]cli.Writer[D] {
 	if others == nil {
 		others = map[string]cli.Writer[D]{}
@@ -216,7 +217,7 @@ func Site(r *history.Report) ([]cli.SiteFile, error) {
 	return append(out, cli.SiteFile{Name: page.SiteData, Write: func(w io.Writer) error { return document.Encode(w, r) }}), nil
 }
 
-// Opening writes an answer without a page, while a program is recorded.
+// Opening writes an answer without its document, while a program is recorded.
 func Opening(w io.Writer, a gpuprof.Answer, o cli.Screen) error {
 	return table.Write(w, &page.Page{Answer: a}, tableOptions(o))
 }
@@ -239,7 +240,8 @@ func figureOfStudy(s *cli.Study, plot string) (*figure.Figure, error) {
 	return figure.OfAnalysis(s.Analysis, s.Indexes, plot)
 }
 
-// TellGitHub annotates the current step of GitHub Actions and adds to its summary. It does nothing elsewhere.
+// TellGitHub adds annotations and a summary of the comparison to the current step of GitHub Actions. Elsewhere it does
+// nothing.
 func TellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
 	if !github.Active(getenv) {
 		return nil
@@ -276,8 +278,8 @@ var numberLists = lazyregexp.New(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 // oneLine joins a list onto one line.
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
-// startedAt returns the start of a comparison's first process; zero if it is unknown, so that equal inputs give equal
-// outputs.
+// startedAt returns when a comparison's first process started; the zero time if that is unknown. It does not use the
+// current time, so that equal inputs give equal outputs.
 func startedAt(c *compare.Comparison) time.Time {
 	first := math.Inf(1)
 	for _, t := range c.Order {
@@ -294,5 +296,5 @@ func startedAt(c *compare.Comparison) time.Time {
 // PlotKinds lists the values of --plot.
 func PlotKinds() []string { return figure.Kinds() }
 
-// PlotsText lists the plots of a kind of document; for "" those of all kinds.
+// PlotsText lists the plots of a kind of document; "" means all kinds.
 func PlotsText(of string) string { return figure.KindsText(of) }

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/judge"
 )
 
-// CompareCmd is the command line of gpuprof compare. It judges like gate, but a regression does not change its exit
-// code.
+// CompareCmd has the arguments and flags of gpuprof compare. It judges like gate, but a regression does not change its
+// exit code.
 type CompareCmd struct {
 	Old         string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof or another benchmark program (docs/ci.md lists them); a trace or an analysis; a folder of gpuprof run -- CMD; or a stored baseline (auto: the one that fits). Without files: run.previous.json and run.json."`
 	New         string `arg:"" optional:"" complete:"file" help:"Result file after."`
@@ -21,7 +21,7 @@ func (CompareCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof compare.
 func (c *CompareCmd) Run(a *cli.App) error {
 	var err error
 	if c.Old, c.New, err = cli.TwoRunFiles(c.Old, c.New); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// files has the paths of the two results to compare.
+// files has the paths of the two results to compare, and how to judge them.
 type files struct {
 	old, now string // old may be autoBaseline
 	dir      string // folder of the baselines; empty for the default
@@ -17,10 +17,10 @@ type files struct {
 	budgets  []compare.Budget
 }
 
-// autoBaseline stands for the stored baseline that fits the new result.
+// autoBaseline, as the old result, means the stored baseline that fits the new result.
 const autoBaseline = "auto"
 
-// judgeFiles reads both sides and compares them. It reports a misspelt counter of --max before errors of the old side.
+// judgeFiles reads and compares both results. It checks the counter names of --max before it reads the old result.
 func (f *files) judgeFiles(a *cli.App, o compare.Options) (*compare.Comparison, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	in, err := input.OpenFile(a.Ctx, f.now)

@@ -1,6 +1,6 @@
-// Package gate implements gpuprof gate and gpuprof compare. Both judge whether a program became slower, gate with an
-// exit code for CI. Input: results, a trace or two builds. Output: a comparison on the terminal, in files and on
-// GitHub. It imports cli, input and judge, no other verb.
+// Package gate implements gpuprof gate and gpuprof compare. Both judge whether a program became slower; gate also sets
+// an exit code for CI. Input: results, a trace or two builds. Output: a comparison on the terminal, in files and on
+// GitHub. It imports the packages cli, input and judge, but no package of another subcommand.
 package gate
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof gate.
 type Cmd struct {
 	Args           []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
 	Against        string        `placeholder:"REF|./BINARY" help:"Measure this git revision, or this binary (written as a path: ./old), against the present one, both in this job in turn."`
@@ -59,7 +59,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof gate.
 func (c *Cmd) Run(a *cli.App) error {
 	o, err := c.Options(a)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Cmd) judgeSides(a *cli.App, o compare.Options, budgets []compare.Budget
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
 
-// runNoise implements --aa and --plan, which judge nothing.
+// runNoise implements gate --aa and gate --plan, which measure or print noise and judge nothing.
 func (c *Cmd) runNoise(a *cli.App, o compare.Options) error {
 	refuse := func(what string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")

@@ -21,7 +21,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// noiseBlocks limits the pairs of gate --aa: 48 processes give the share of slow ones to about 5 percentage points.
+// noiseBlocks limits the process pairs of gate --aa. Their 48 processes suffice to estimate the share of slow processes
+// to within about 5 percentage points.
 const noiseBlocks = 24
 
 // measureNoise implements gate --aa: it measures the present build against itself.
@@ -50,8 +51,8 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// measureNoiseOf measures blocks of one program against itself and returns their scatter. The error is ErrInput if too
-// few fit into the budget.
+// measureNoiseOf measures blocks of one program against itself, and returns the scatter between its processes. The
+// error is ErrInput if the budget has no time for enough blocks.
 func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {
@@ -64,7 +65,8 @@ func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise
 	return compare.MeasureNoise(blocks, o)
 }
 
-// planGate implements gate --plan: it plans from the noise that gate --aa stored.
+// planGate implements gate --plan: from the noise that gate --aa stored, it prints how long a gate takes to find a
+// slowdown.
 func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	b := c.newBuilds()
 	if err := b.Measurable(a, a.Rest); err != nil {
@@ -78,7 +80,7 @@ func (c *Cmd) planGate(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// equalSides returns two sides that both run the present build.
+// equalSides returns two equal sides for a comparison: both run the present build.
 func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -108,7 +110,8 @@ func equalSides(c *judge.Builds, run judge.Children) (out [2]judge.Side, done fu
 	return out, done, err
 }
 
-// NoiseFile returns the file for a runner's noise. Its name is a hash: the command may contain secrets.
+// NoiseFile returns the path of the file with the noise of a command on a machine. Its name is a hash, because the
+// command may contain secrets.
 func NoiseFile(machine, command string) (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {
@@ -119,8 +122,7 @@ func NoiseFile(machine, command string) (string, error) {
 	return filepath.Join(dir, "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
 }
 
-// storeNoise stores a runner's noise for gate --plan. It replaces the file atomically; the last of several writers
-// wins.
+// storeNoise stores noise for gate --plan. It replaces the file atomically; of several writers, the last one wins.
 func storeNoise(n *compare.MachineNoise) error {
 	path, err := NoiseFile(n.Machine, n.Command)
 	if err != nil {
@@ -163,7 +165,7 @@ func readNoise(machine, command string) (*compare.MachineNoise, error) {
 	return n, nil
 }
 
-// printNoise prints the noise and the smallest change that a gate finds under it.
+// printNoise prints the noise, and the smallest slowdown that a gate can find with it.
 func (c *Cmd) printNoise(a *cli.App, n *compare.MachineNoise, o compare.Options) error {
 	return a.Documents.Noise.Show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// BaselineCmd is the command line of gpuprof history baseline. A baseline has stored sessions with which later runs are
-// compared.
+// BaselineCmd has the flags and subcommands of gpuprof history baseline. A baseline is a set of stored sessions, with
+// which later runs are compared.
 type BaselineCmd struct {
 	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 
@@ -37,7 +37,7 @@ func (BaselineCmd) Help() string {
 	)
 }
 
-// BaselineAddCmd is the command line of gpuprof history baseline add.
+// BaselineAddCmd has the arguments and flags of gpuprof history baseline add.
 type BaselineAddCmd struct {
 	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
 	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
@@ -45,7 +45,7 @@ type BaselineAddCmd struct {
 	Keep    int      `placeholder:"N" help:"Sessions to keep, the latest (20)."`
 }
 
-// Run implements the verb.
+// Run implements gpuprof history baseline add.
 func (c *BaselineAddCmd) Run(a *cli.App, b *BaselineCmd) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	store, err := b.openStore()
@@ -84,23 +84,23 @@ func olderLeftOut(n int) string {
 
 func (b *BaselineCmd) openStore() (*baseline.Store, error) { return input.OpenStore(b.Dir) }
 
-// BaselineListCmd is the command line of gpuprof history baseline list.
+// BaselineListCmd has the arguments and flags of gpuprof history baseline list.
 type BaselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
-// Run implements the verb.
+// Run implements gpuprof history baseline list.
 func (c *BaselineListCmd) Run(a *cli.App, b *BaselineCmd) error {
 	return input.ListBaselines(a, b.Dir, c.Format, "")
 }
 
-// BaselineShowCmd is the command line of gpuprof history baseline show.
+// BaselineShowCmd has the arguments and flags of gpuprof history baseline show.
 type BaselineShowCmd struct {
 	Name   string `arg:"" help:"Name of the baseline, see gpuprof history baseline list."`
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
-// Run implements the verb.
+// Run implements gpuprof history baseline show.
 func (c *BaselineShowCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.openStore()
 	if err != nil {
@@ -125,12 +125,12 @@ func (c *BaselineShowCmd) Run(a *cli.App, b *BaselineCmd) error {
 	return cli.Columns(a.Stdout, rows)
 }
 
-// BaselineRmCmd is the command line of gpuprof history baseline rm.
+// BaselineRmCmd has the arguments and flags of gpuprof history baseline rm.
 type BaselineRmCmd struct {
 	Name string `arg:"" help:"Name of the baseline, see gpuprof history baseline list."`
 }
 
-// Run implements the verb.
+// Run implements gpuprof history baseline rm.
 func (c *BaselineRmCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.openStore()
 	if err != nil {
@@ -143,10 +143,10 @@ func (c *BaselineRmCmd) Run(a *cli.App, b *BaselineCmd) error {
 	return err
 }
 
-// BaselinePathCmd is the command line of gpuprof history baseline path.
+// BaselinePathCmd is gpuprof history baseline path, which has no flags.
 type BaselinePathCmd struct{}
 
-// Run implements the verb.
+// Run implements gpuprof history baseline path.
 func (BaselinePathCmd) Run(a *cli.App, b *BaselineCmd) error {
 	store, err := b.openStore()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package history implements gpuprof history: it adds sessions to a store, shows trends, and decides whether a
 // benchmark became slower over the last sessions. It also stores baselines. Reports go to the terminal, to files or to
-// static pages. It imports cli, input and judge, no other verb.
+// static pages. It imports the packages cli, input and judge, but no package of another subcommand.
 package history
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the flags and subcommands of gpuprof history.
 type Cmd struct {
 	Store   string `complete:"file" placeholder:"STORE" help:"Folder or s3://bucket/prefix of the sessions; without it GPUPROF_STORE names it."`
 	Project string `placeholder:"NAME" help:"Project in the store: for add the one of this checkout, otherwise all."`
@@ -44,7 +44,7 @@ func (Cmd) Help() string {
 // open opens the store of --store or of GPUPROF_STORE.
 func (h *Cmd) open() (*history.Store, error) { return judge.OpenHistory(h.Store) }
 
-// trends has the flags of the commands that show a store.
+// trends has the flags that history show and history check share.
 type trends struct {
 	Benchmark string     `arg:"" optional:"" help:"Benchmark to show, as gpuprof history names it; without it all."`
 	Metric    []string   `sep:"none" placeholder:"GLOB" help:"Only these metrics; may be repeated."`
@@ -57,7 +57,7 @@ type trends struct {
 	Force     bool       `help:"Replace files that gpuprof did not write."`
 }
 
-// ShowCmd is the command line of gpuprof history show.
+// ShowCmd has the arguments and flags of gpuprof history show.
 type ShowCmd struct {
 	trends       `embed:""`
 	FailOnChange bool `help:"Exit 1 if something became slower, by the rule of gpuprof history check."`
@@ -72,7 +72,7 @@ func (ShowCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof history show.
 func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 	r, err := c.makeReport(a, h, c.FailOnChange)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *ShowCmd) Run(a *cli.App, h *Cmd) error {
 	return nil
 }
 
-// makeReport reads the store, and prints and writes its report.
+// makeReport reads the store, and prints and writes its report. watch makes the report raise alarms for slowdowns.
 func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	files, sites := c.splitOutputs()
@@ -116,7 +116,7 @@ func (c *trends) makeReport(a *cli.App, h *Cmd, watch bool) (*history.Report, er
 	return r, errors.Join(errs...)
 }
 
-// buildOptions returns the options of the command line, with the order of this checkout's commits.
+// buildOptions returns the options from the flags, with the order of the commits on the current branch.
 func (c *trends) buildOptions(a *cli.App, project string) (history.Options, error) {
 	o := history.Options{Filter: history.Filter{Project: project, Benchmark: c.Benchmark, Class: c.Class}, Metrics: c.Metric, Last: c.Last, Tool: a.Tool}
 	if c.Last < history.LeastSessions {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// AddCmd is the command line of gpuprof history add.
+// AddCmd has the arguments and flags of gpuprof history add.
 type AddCmd struct {
 	Results   []string `arg:"" name:"result" sep:"none" complete:"file" help:"Results: whatever gpuprof compare reads. Each file, and each folder of gpuprof run -- CMD, is a session."`
 	Benchmark string   `placeholder:"NAME" help:"Call the benchmark so; without it by its workload and preset, or by the format of the file."`
@@ -34,7 +34,7 @@ func (AddCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof history add.
 func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	store, err := h.open()
@@ -65,7 +65,7 @@ func (c *AddCmd) Run(a *cli.App, h *Cmd) error {
 	return errors.Join(errs...)
 }
 
-// readSentinel merges the results of all files of --sentinel; nil without files.
+// readSentinel merges the results of all files of --sentinel, which measure code that never changes; nil without files.
 func (c *AddCmd) readSentinel(a *cli.App) (*compare.Result, error) {
 	var all []*compare.Result
 	for _, path := range c.Sentinel {
@@ -108,7 +108,8 @@ func addResult(a *cli.App, store *history.Store, path string, sentinel *compare.
 	return nil
 }
 
-// readResults reads all results of a file: the points of a sweep, or one with the counters and step times of a trace.
+// readResults reads all results of a file. A sweep has one result for each point, a trace one with its counters and
+// step times.
 func readResults(a *cli.App, path string) ([]*compare.Result, error) {
 	in, err := input.OpenFile(a.Ctx, path)
 	if err != nil {

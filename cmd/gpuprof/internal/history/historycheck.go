@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// CheckCmd is the command line of gpuprof history check.
+// CheckCmd has the arguments and flags of gpuprof history check.
 type CheckCmd struct {
 	trends       `embed:""`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code where a benchmark has too few sessions: 0 or 1 instead of 3."`
@@ -30,7 +30,7 @@ func (CheckCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof history check.
 func (c *CheckCmd) Run(a *cli.App, h *Cmd) error {
 	if err := c.checkFlags(len(a.Rest) > 0); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (c *CheckCmd) checkFlags(command bool) error {
 	return nil
 }
 
-// toConfirm returns the change to measure again; nil if there is none. Of the latest change of each metric it is the
-// largest that reaches the threshold and may come from code.
+// toConfirm returns the slowdown to measure again; nil if there is none. It looks at the latest change of each metric,
+// and chooses the largest that reaches the threshold and that the machine did not cause.
 func toConfirm(r *history.Report) *history.Change {
 	var found *history.Change
 	worst := math.Log1p(r.Threshold)
@@ -102,7 +102,7 @@ func toConfirm(r *history.Report) *history.Change {
 	return found
 }
 
-// confirmChange measures the commit before a change against this checkout.
+// confirmChange measures this checkout against the commit before a change, and reports the comparison.
 func (c *CheckCmd) confirmChange(a *cli.App, change *history.Change) error {
 	a.Note("measuring %s against this checkout, since the history shows a change at %s", change.Before.Short(), change.After.Short())
 	j := judge.Flags{Format: "table", Seed: 1}

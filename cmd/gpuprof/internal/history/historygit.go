@@ -18,7 +18,8 @@ import (
 // hexCommit matches a commit's ID or its first digits.
 var hexCommit = lazyregexp.New(`^[0-9a-f]{7,64}$`)
 
-// commitOf returns the commit of a revision. Outside of its checkout, only a commit's digits can name it.
+// commitOf returns the commit ID of a revision. Outside of the revision's repository, only the hexadecimal digits of a
+// commit are accepted.
 func commitOf(c judge.Children, revision string) (string, error) {
 	if id, err := c.Revision("", revision); err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return id, err
@@ -29,8 +30,8 @@ func commitOf(c judge.Children, revision string) (string, error) {
 	return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the commit %s: it is no revision of this checkout", revision).WithFix("give a branch, tag or commit (a shallow clone may lack it), or seven digits of a commit or more")
 }
 
-// measuredCommit returns the given commit. Without one it returns the commit checked out here, with Dirty set if files
-// differ from it.
+// measuredCommit returns the given commit. If none is given, it returns the commit checked out here, with Dirty set if
+// tracked files differ from it.
 func measuredCommit(c judge.Children, given string) (out history.Commit, err error) {
 	if given == "" {
 		out.ID, err = c.Revision("", "HEAD")

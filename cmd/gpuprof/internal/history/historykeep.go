@@ -16,7 +16,7 @@ func tellSkipped(a *cli.App, skipped []history.Skipped) {
 	}
 }
 
-// PruneCmd is the command line of gpuprof history prune.
+// PruneCmd has the flags of gpuprof history prune.
 type PruneCmd struct {
 	Keep time.Duration `default:"400d" placeholder:"TIME" help:"Keep every session of so many days (400d); of older ones one a commit, and those near a change."`
 	Yes  bool          `help:"Remove what is listed."`
@@ -30,7 +30,7 @@ func (PruneCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof history prune.
 func (c *PruneCmd) Run(a *cli.App, h *Cmd) error {
 	store, err := h.open()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
 
-// OpenStore opens the store in the given folder; "" means the default folder of baselines.
+// OpenStore opens the store of baselines in the folder asked; "" means the default folder.
 func OpenStore(asked string) (*baseline.Store, error) {
 	dir, err := baseline.Dir(asked, os.Getenv)
 	if err != nil {
@@ -26,8 +26,8 @@ func OpenStore(asked string) (*baseline.Store, error) {
 	return baseline.Open(dir), nil
 }
 
-// StoredFit returns the sessions of the stored baseline that fits a run, latest last. dir is the store's folder; ""
-// means the default.
+// StoredFit returns the sessions, oldest first, of the stored baseline that fits a run: same workload, preset, mode,
+// device and model knobs. dir is the folder of the baselines; "" means the default.
 func StoredFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := OpenStore(dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func WriteBaselines(a *cli.App, all []*baseline.Baseline) error {
 	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // encode no baselines as [], not null
 }
 
-// ListBaselines prints the baselines of a workload in a folder. An empty dir means the default folder, an empty
-// workload all workloads.
+// ListBaselines prints the baselines in the folder dir; "" means the default folder. If workload is not empty, it lists
+// only the baselines of this workload.
 func ListBaselines(a *cli.App, dir, format, workload string) error {
 	store, err := OpenStore(dir)
 	if err != nil {

@@ -38,7 +38,7 @@ func SnapshotsIn(path string) ([]string, error) {
 	return found, nil
 }
 
-// AnalysisIn returns the path of the analysis in a recording's folder. If there is none, the error is ErrUsage and
+// AnalysisIn returns the path of the analysis in the folder of a recording. If there is none, the error is ErrUsage and
 // names the command that makes one.
 func AnalysisIn(dir string) (string, error) {
 	path := filepath.Join(dir, analysisFile)
@@ -56,7 +56,7 @@ func AnalysisIn(dir string) (string, error) {
 		WithFix("gpuprof analyze %s analyzes it", gpuprof.ShellWord(dir))
 }
 
-// openFolder finds the recordings in a folder; several are the ranks of one job.
+// openFolder finds the traces or memory snapshots in a folder. Several are the ranks of one job.
 func (in *File) openFolder() (err error) {
 	in.IsTrace = true
 	if in.folder, err = SnapshotsIn(in.Path); err != nil {
@@ -112,7 +112,8 @@ func AnalyzeMemoryFiles(a *cli.App, paths []string) (*memsnap.Analysis, error) {
 	return AnalyzeMemory(a, ins, memsnap.Options{})
 }
 
-// AnalyzeRecordings analyzes recordings. It returns memory if they are memory snapshots, and traces otherwise.
+// AnalyzeRecordings analyzes files that are all memory snapshots or all traces. It returns memory for snapshots, and
+// traces otherwise.
 func AnalyzeRecordings(a *cli.App, paths []string) (memory *memsnap.Analysis, traces []*analyze.Index, err error) {
 	if !cli.IsDir(paths[0]) {
 		in, err := OpenFile(a.Ctx, paths[0])

@@ -1,5 +1,6 @@
 // Package input reads the files that the command line names: results of gpuprof and of other programs, traces, memory
-// snapshots and baselines. It opens each file once, so that a file may be a pipe. It imports cli, and no verb.
+// snapshots and baselines. It opens each file once, so that a file may be a pipe. It imports package cli, but no
+// package of a subcommand.
 package input
 
 import (
@@ -28,14 +29,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/xla"
 )
 
-// LimitHeap makes the garbage collector keep the heap below 7/8 of the given memory, bytes, in place of twice the live
-// data. undo restores the old limit.
+// LimitHeap makes the garbage collector keep the heap below 7/8 of memory, in bytes. Without it the heap would grow to
+// twice the live data. undo restores the earlier limit.
 func LimitHeap(memory int64) (undo func()) {
 	before := debug.SetMemoryLimit(memory / 8 * 7)
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// File is an input file. It is opened once, so that it may be a pipe, and recognised by its first bytes.
+// File is an input file or folder. A file is opened once, since it may be a pipe, and its format is recognised by its
+// first bytes.
 type File struct {
 	Path     string
 	File     *outside.File // nil until it is opened
@@ -44,14 +46,14 @@ type File struct {
 	xla      bool          // a trace of JAX, by its first bytes
 	cuda     bool          // a recording of the CUDA recorder, by its first bytes
 	Memory   bool          // a pickle, as memory snapshots are
-	IsTrace  bool          // a trace or a snapshot, also by the first bytes of a JSON trace
-	text     []byte        // the whole text of a document, after its first use
-	whole    bool
-	err      error    // error of reading the text
-	folder   []string // the recordings, if Path is a folder
+	IsTrace  bool          // a trace of any format, or a memory snapshot
+	text     []byte        // the whole text of a document, once it was read
+	whole    bool          // text and err are set
+	err      error         // error of reading the text
+	folder   []string      // traces or snapshots, if Path is a folder
 }
 
-// Bytes read to recognise a file: of its stored content, and of its decompressed text.
+// Numbers of bytes by which a format is recognised: of the stored file, and of the decompressed text.
 const (
 	headStored = 512
 	headText   = 64 << 10
@@ -111,7 +113,7 @@ func (in *File) Reader() io.Reader {
 	return in.File.Text()
 }
 
-// Result returns the single result of the file or trace; ErrUsage if there are several.
+// Result returns the only result of the file or recording; ErrUsage if there are several.
 func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	found, err := in.Results(a)
 	if err != nil {
@@ -123,7 +125,7 @@ func (in *File) Result(a *cli.App) (*compare.Result, error) {
 	return found[0], nil
 }
 
-// Results returns every result of the file. A trace's result has its counters and step times.
+// Results returns every result of the file. The result of a recording has its counters and step times.
 func (in *File) Results(a *cli.App) ([]*compare.Result, error) {
 	if in.folder != nil {
 		return in.folderResult(a)
@@ -161,7 +163,7 @@ func (in *File) parseResults() ([]*compare.Result, error) {
 	return found, err
 }
 
-// Run returns the single run of the file; ErrUsage if there are several.
+// Run returns the only run of the file; ErrUsage if there are several, ErrInput if the file is a recording.
 func (in *File) Run() (*gpuprof.Run, error) {
 	if in.IsTrace {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a recording, and baselines are of runs", in.Path).WithFix("give a file written by gpuprof run")
@@ -180,7 +182,7 @@ func (in *File) Run() (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// ReadCounted opens a file and returns its single Result.
+// ReadCounted opens a file and returns its only result.
 func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	in, err := OpenFile(a.Ctx, path)
 	if err != nil {
@@ -190,7 +192,8 @@ func ReadCounted(a *cli.App, path string) (*compare.Result, error) {
 	return in.Result(a)
 }
 
-// ReadTrace reads a trace in the format that OpenFile found. room limits the memory of the events, bytes.
+// ReadTrace reads a trace, in the format that its first bytes show. It opens and closes a file that is not open. room
+// limits the memory of the events, in bytes.
 func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {
@@ -217,7 +220,7 @@ func ReadTrace(ctx context.Context, in *File, room int64) (*model.Trace, error) 
 	return readPiped(ctx, in, room)
 }
 
-// readXLA reads a trace of JAX. The text is in memory as a whole, and may take a quarter of room.
+// readXLA reads a trace of JAX. The whole text must be in memory; it may take a quarter of room, which is in bytes.
 func readXLA(ctx context.Context, in *File, room int64) (*model.Trace, error) {
 	l := outside.Trace()
 	l.Text = room / 4

@@ -19,7 +19,7 @@ type OldSide struct {
 	Sessions []*compare.Result
 }
 
-// Rate returns the request rate, 1/s, of the measured load; 0 without a load.
+// Rate returns the request rate, 1/s, with which the old side was measured; 0 if it served no requests.
 func (s *OldSide) Rate() float64 {
 	for _, r := range append(slices.Clone(s.Sessions), s.result) {
 		if r != nil && r.Rate() > 0 {
@@ -56,7 +56,8 @@ func ReadOld(a *cli.App, path string) (*OldSide, error) {
 	return &OldSide{result: r}, nil
 }
 
-// Against compares a new result with the old side, and adds findings that would remove the difference.
+// Against compares a new result with the old side. It adds findings that name a change of settings which would remove
+// the difference.
 func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	var c *compare.Comparison
 	var err error
@@ -75,7 +76,8 @@ func (s *OldSide) Against(a *cli.App, now *compare.Result, o compare.Options) (*
 	return c.With(againstBaseline(a, c, old, now), nil), nil
 }
 
-// againstBaseline returns findings that would remove the difference. Their commands omit the settings of the preset.
+// againstBaseline returns findings that name a change of settings which would remove the difference between old and
+// now. Their commands omit settings that the preset has already.
 func againstBaseline(a *cli.App, c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
 	if w, err := a.FindWorkload(now.Workload, "compare"); err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// productMetric is the figure of doctor --bench that Peaks uses.
+// productMetric is the figure of doctor --bench that Peaks reads: the rate of bf16 matrix products.
 const productMetric = "gemm_bf16"
 
 // Peaks has the rates of matrix products that doctor --bench measured on one machine's devices.
@@ -18,7 +18,7 @@ type Peaks struct {
 }
 
 // ReadPeaks reads a report of doctor --bench; it returns nil for the path "". The error is ErrUsage if the report has
-// no rate of bf16 products. If several devices have one name, the highest rate counts.
+// no rate of bf16 matrix products. If several devices have the same name, the highest rate is used.
 func ReadPeaks(path string) (*Peaks, error) {
 	if path == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func ReadPeaks(path string) (*Peaks, error) {
 	return p, nil
 }
 
-// apply sets the measured rates of the devices in a trace. The error is ErrUsage if no device of the trace has the name
+// apply sets the measured rates in the devices of a trace. The error is ErrUsage if no device of the trace has the name
 // of a measured one.
 func (p *Peaks) apply(t *model.Trace) error {
 	if p == nil {

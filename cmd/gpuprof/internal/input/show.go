@@ -22,13 +22,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Shown is the command for gpuprof FILE..., which has no verb.
+// Shown is the full command for "gpuprof FILE...", a command line without a subcommand.
 type Shown struct {
 	What string   // kind of the first file, with an article
-	Args []string // a verb and the files
+	Args []string // a subcommand, its flags and the files
 }
 
-// Kinds of files.
+// Kinds of files and folders, with an article, for messages.
 const (
 	aTrace     = "a recording"
 	aSnapshot  = "a memory snapshot"
@@ -45,8 +45,8 @@ const (
 const taken = "gpuprof FILE takes recordings, memory snapshots, results, the JSON of gpuprof, " +
 	"and the folder of a recording, a job or a history"
 
-// Show chooses the command for files by the kind of the first. Files of different kinds are ErrUsage, a file of unknown
-// kind is ErrInput.
+// Show chooses the command that shows the files, by the kind of the first file. The error is ErrUsage for files of
+// different kinds, and ErrInput for an unknown kind.
 func Show(ctx context.Context, paths []string) (Shown, error) {
 	var what []string
 	for _, path := range paths {
@@ -65,7 +65,8 @@ func Show(ctx context.Context, paths []string) (Shown, error) {
 	return Shown{What: what[0], Args: args}, err
 }
 
-// areComparable reports whether one command takes files of both kinds. Results of any origin can be compared.
+// areComparable reports whether one command takes files of both kinds. Results can be compared whatever program wrote
+// them.
 func areComparable(a, b string) bool {
 	isResult := func(kind string) bool {
 		return slices.Contains([]string{document.A(document.Run), document.A(document.Analysis), aBenchmark, aBaseline}, kind)
@@ -197,7 +198,7 @@ func takenFor(text []byte) string {
 	return "binary data"
 }
 
-// isJob reports whether a folder has documents of a job's ranks.
+// isJob reports whether a folder has the documents that the ranks of a job wrote.
 func isJob(dir string) bool {
 	return slices.ContainsFunc(outside.Dir(dir).Glob("*/*.json.zst"), func(file string) bool {
 		return fleet.IsObject(filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file))

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// AnalyzeMemory reads and replays snapshots. It fails if one of them cannot be read.
+// AnalyzeMemory reads memory snapshots and replays their allocations. It fails if one of the files cannot be read.
 func AnalyzeMemory(a *cli.App, ins []*File, o memsnap.Options) (*memsnap.Analysis, error) {
 	var found *memsnap.Analysis
 	memory := outside.TraceMemory()
@@ -34,7 +34,7 @@ func AnalyzeMemory(a *cli.App, ins []*File, o memsnap.Options) (*memsnap.Analysi
 	return found, err
 }
 
-// readSnapshot reads a memory snapshot. A file that is not open yet is opened and closed.
+// readSnapshot reads a memory snapshot. It opens and closes a file that is not open. room limits the memory, in bytes.
 func readSnapshot(ctx context.Context, in *File, room int64) (*memsnap.Snapshot, error) {
 	if in.File == nil {
 		if err := in.open(ctx); err != nil {

@@ -22,22 +22,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/rules"
 )
 
-// Caveats returns a limitation of a finding whose reason is outside of the trace, see analyze.Options.
+// Caveats returns a caveat of a finding whose reason is not in the trace, such as the cost of recording; "" for none.
+// See analyze.Options.
 type Caveats func(a *analyze.Analysis, f gpuprof.Finding) string
 
 // AnalyzeOptions are the inputs of an analysis beyond the traces.
 type AnalyzeOptions struct {
 	Caveat Caveats
-	Peaks  *Peaks // nil: the data sheets and public measurements
+	Peaks  *Peaks // nil: peak rates from data sheets and public measurements
 }
 
-// AnalyzeTraces analyses the traces of one job together. It fails if one is unreadable: figures of a part of the job
-// would mislead.
+// AnalyzeTraces analyses the traces of one job together. It fails if one trace is unreadable, because the figures of a
+// part of the job would mislead.
 func AnalyzeTraces(a *cli.App, paths []string, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	return AnalyzeOpened(a, paths, nil, o)
 }
 
-// AnalyzeOpened is AnalyzeTraces. first is the opened first file, or nil if it is not open.
+// AnalyzeOpened is AnalyzeTraces for a caller that may have opened the first file; first is nil if it is not open.
 func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	files, err := TraceFiles(paths)
 	if err != nil {
@@ -53,7 +54,7 @@ func AnalyzeOpened(a *cli.App, paths []string, first *File, o AnalyzeOptions) (*
 	return AnalyzeInputs(a, ins, o)
 }
 
-// AnalyzeInputs is AnalyzeTraces for files of which some may be open. It opens one file at a time.
+// AnalyzeInputs is AnalyzeTraces for files of which some may be open. It opens the others one at a time.
 func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis, []*analyze.Index, error) {
 	var analysis *analyze.Analysis
 	var indexes []*analyze.Index
@@ -87,7 +88,8 @@ func AnalyzeInputs(a *cli.App, ins []*File, o AnalyzeOptions) (*analyze.Analysis
 	return analysis, indexes, nil
 }
 
-// UnlessEnded runs do, which may take long. If the context ends, it does not wait for do: the program ends.
+// UnlessEnded runs do, which may take long, and returns its error. If the context ends first, it returns without
+// waiting for do, because the program is about to end.
 func UnlessEnded(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -186,7 +188,8 @@ func TracesIn(dir string) ([]string, error) {
 	return out, nil
 }
 
-// missingTraceError returns the error about a recording's folder that has no trace. The recorder left the reason in it.
+// missingTraceError returns the error about a recording's folder without a trace. The recorder's result in the folder
+// has the reason.
 func missingTraceError(dir string) error {
 	why, fix := "it is a recording without a trace", "record the program again with gpuprof run -- CMD"
 	if r, err := record.ReadResult(dir); err == nil {

@@ -16,11 +16,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
 
-// Builds describes two builds of a program, the present build and Against, and how to measure them.
+// Builds describes two builds of a program, and how to measure them: the present build, from the user's checkout, and
+// the build that Against names.
 type Builds struct {
 	Args     []string // a workload of gpuprof; empty for a command after --
 	Against  string   // a git revision, or the path of a program
-	Way      string   // the flag that measures the present build alone, for messages; "" for Against
+	Way      string   // "--aa" or "--plan", for messages, if only the present build is measured; otherwise ""
 	Build    string   // shell command that builds the program in a checkout
 	Result   string   // file that the command writes; "" for its standard output
 	Budget   time.Duration
@@ -32,42 +33,44 @@ type Builds struct {
 	Warnings []gpuprof.Warning // about building the sides
 }
 
-// Side is one build of the measured program, and how to run it once.
+// Side is one of the two compared builds, and how to run it once.
 type Side struct {
 	Name string // for messages, and as Source of its results
 	Dir  string // folder to run in
 	Args []string
 	File string // file of its result; "" is standard output
-	own  bool   // a gpuprof, with the same exit codes as this one
+	own  bool   // the program is gpuprof, so that its exit codes are known
 	// Made is the checkout that was made for this side; nil for the user's own.
 	Made *Place
-	// Turns is the command that measures on request, see gpuprof run --blocks-on-stdin; nil for other programs.
+	// Turns is the command line of a process that measures on request (gpuprof run --blocks-on-stdin); nil for programs
+	// that cannot.
 	Turns []string
 }
 
-// ProcessPairs is the BlockSource of any command. In a block, one process of each side runs, one after the other.
+// ProcessPairs is the BlockSource of commands that cannot measure on request. A block is one process of each side, one
+// after the other.
 type ProcessPairs struct {
 	Run      Children
 	Sides    [2]Side
-	Patience func() time.Duration
-	Longest  time.Duration // longest process so far
-	Budget   time.Duration // for messages
+	Patience func() time.Duration // returns the time limit of the next process
+	Longest  time.Duration        // longest process so far
+	Budget   time.Duration        // for messages
 	// Recorded marks a command that prints no result: it runs under gpuprof run --, and its recorded steps are the
 	// samples.
 	Recorded bool
 	// Whole marks a command that has neither a result nor recordable steps: its processes are timed as a whole.
 	Whole  bool
 	spent  child.Spent // time of the last process
-	rate   float64     // request rate of a load, 1/s, from the first process
+	rate   float64     // request rate of a served load, 1/s, as the first process measured it; 0 without a load
 	Prints bool        // the command has printed a result, so that a process without one has failed
-	// Tries is the number of tries of a failing process; 0 means one. NewTries limits the time of further tries of a
-	// side that never worked: its program may always fail.
+	// Tries is the number of tries of a failing process; 0 means one. A side that never worked may always fail, so it
+	// gets a third and further tries only within the time NewTries.
 	Tries    int
 	NewTries time.Duration
-	ran      [2]bool
+	ran      [2]bool // sides of which a process gave a result
 }
 
-// buildSides builds both sides, the old one first. done removes the temporary files.
+// buildSides builds both sides, the old one first, and returns how to run them. done removes the temporary files.
 func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -122,8 +125,8 @@ func (c *Builds) buildSides(run Children) (out [2]Side, done func(), err error) 
 	return out, done, err
 }
 
-// linkFiles links the user's files into the other checkout. It warns if they make that checkout import the user's own
-// modules.
+// linkFiles links files of the user's checkout (--link) into the other checkout. It warns if they make that checkout
+// import the user's own modules.
 func (c *Builds) linkFiles(run Children, place Place) error {
 	if err := run.Link(place, c.Link); err != nil {
 		return err
@@ -134,7 +137,8 @@ func (c *Builds) linkFiles(run Children, place Place) error {
 	return nil
 }
 
-// binarySides makes a given binary the old side. For a command after "--", the binary replaces the command's program.
+// binarySides returns the sides if a given binary is the old side. For a command after "--", the binary replaces the
+// command's program.
 func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		out[0] = Side{Name: cli.ShownPath(c.Against), Dir: here, Args: append([]string{binary}, rest[1:]...), File: c.ResultIn(here)}
@@ -151,7 +155,8 @@ func (c *Builds) binarySides(run Children, binary, here, scratch string) (out [2
 	return c.WorkloadSides(run.App, binary, exe, scratch)
 }
 
-// treeSides makes a checkout of the revision the old side. A command runs in the same folder of each checkout.
+// treeSides returns the sides if the old side is a checkout of a revision. A command runs in the same folder of both
+// checkouts.
 func (c *Builds) treeSides(run Children, place Place, folders [2]string, scratch string) (out [2]Side, err error) {
 	if rest := run.App.Rest; len(rest) > 0 {
 		for i, name := range []string{c.Against, "this checkout"} {
@@ -240,8 +245,9 @@ func (m *ProcessPairs) block(bFirst bool) (compare.Block, error) {
 	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
 }
 
-// Again runs one side until a process gives a result, at most tries times. A side that never ran gets two tries, and
-// more only within NewTries. An interrupt, or an error that the user must correct, ends the tries.
+// Again runs processes of a side until one gives a result, at most tries times. ran reports that an earlier process
+// gave a result; otherwise a third and further tries must begin within NewTries. It does not retry after an interrupt,
+// or an error that the user must correct.
 func (m *ProcessPairs) Again(s Side, tries int, ran bool) (r *compare.Result, err error) {
 	began := time.Now()
 	for k := range max(tries, 1) {
@@ -305,19 +311,20 @@ func (m *ProcessPairs) resultOf(s Side, out []byte) (*compare.Result, error) {
 	r = results.Process(r)
 	r.Source = s.Name
 	m.Prints = true
-	if r.Tool == results.FormatPlain { // other programs choose their own repetitions
+	if r.Tool == results.FormatPlain { // frameworks repeat as they choose: their CPU time means nothing
 		addCPU(r, m.spent.CPU.Seconds())
 	}
 	return r, nil
 }
 
-// readSideFile reads a file that the side's result names, such as samples of NVBench. name is relative to the result.
+// readSideFile reads a file that the side's result names, such as NVBench's samples. name is the path in the result,
+// joined to the folder of s.Name.
 func (s *Side) readSideFile(name string) ([]byte, error) {
 	dir := s.Dir
 	if s.File != "" {
 		dir = filepath.Dir(s.File)
 	}
-	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // name is relative to the folder of s.Name
+	rel, err := filepath.Rel(filepath.Dir(s.Name), name) // the path in the result
 	if err != nil {
 		return nil, err
 	}

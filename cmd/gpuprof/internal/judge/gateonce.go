@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// leastLimit is the shortest time limit of a process: even with a small budget the first block is measured.
+// leastLimit is the shortest time limit of a process, so that the first block is measured even with a small budget.
 const leastLimit = 10 * time.Second
 
 // LimitOf returns the time limit of the next process: the largest of the remaining budget, three times the longest
@@ -32,7 +32,8 @@ func (m *ProcessPairs) runBounded(s Side, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// failSide adds to an error of a side's process the side's name, and the user's files that the side's checkout lacks.
+// failSide adds the side's name to an error of its process. If the side has a checkout of its own, it also adds which
+// of the user's files this checkout lacks.
 func (m *ProcessPairs) failSide(s Side, err error) error {
 	return m.Run.WithLacking(s.Name, s.Made, m.sideError(s, err))
 }
@@ -52,8 +53,8 @@ func (m *ProcessPairs) sideError(s Side, err error) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.Name, s.Args[0], err).WithFix("run it by itself to see why")
 }
 
-// clearResult removes the result of an earlier process, so that it cannot be taken for the next one's. It refuses a
-// pipe.
+// clearResult removes the result file of an earlier process, so that it is not mistaken for the next process's result.
+// It refuses a file that is not regular.
 func clearResult(s Side) error {
 	if s.File == "" {
 		return nil

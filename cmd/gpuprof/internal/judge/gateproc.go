@@ -16,16 +16,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Children runs the programs of a gate: git, builds and the sides. At the first signal the running program may end in
-// order; a second signal kills it. Temporary files are removed in both cases, since a remaining checkout would stay in
-// the user's list of worktrees.
+// Children runs the child processes of a gate: git, builds and the compared programs. At the first signal the running
+// program may shut down; a second signal kills it. The temporary files are removed in both cases, because git lists a
+// checkout among the user's worktrees until it is removed.
 type Children struct {
 	App     *cli.App
 	hurry   <-chan struct{} // closed at the second signal
-	Devices bool            // the sides are devices of this machine, see gpuprof run --devices
+	Devices bool            // the processes measure different devices (gpuprof run --devices)
 }
 
-// NewChildren starts to handle signals; done ends that.
+// NewChildren starts to handle signals for the processes that the returned Children runs. done stops that.
 func NewChildren(a *cli.App) (run Children, done func()) {
 	// The first signal cancels a.Ctx too, see main.
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
@@ -93,8 +93,8 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 // failureLine matches a line that reports a failure: a Python traceback, a Go panic, a failed pytest assertion.
 var failureLine = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
-// failureText returns the end of a program's message. The message is standard error (words). It is standard output
-// (out) if words is empty, or if only out has a line that reports a failure.
+// failureText returns the end of a failed program's message. The message is its standard error (words), or the end of
+// its standard output (out) if words is empty or only out has a line that reports a failure.
 func failureText(out []byte, words string) string {
 	tail := out[max(0, len(out)-4096):]
 	if strings.TrimSpace(words) == "" || failureLine.Match(tail) && !failureLine.MatchString(words) {

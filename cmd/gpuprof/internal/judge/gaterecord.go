@@ -60,15 +60,15 @@ func (m *ProcessPairs) record(s Side) (*compare.Result, error) {
 	return r, nil
 }
 
-// errNoSteps is the error that stepsError wraps.
+// errNoSteps marks the error about a program that printed no result and had no steps to record.
 var errNoSteps = errors.New("gpuprof run -- recorded no steps of it")
 
 func stepsError(s Side) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and %w", s.Name, s.Args[0], errNoSteps).WithFix("name the file it writes with --result, or run %s to see why", s.recordCommand())
 }
 
-// recordFirst records the first process of a command that printed no result. If it has no steps, this and later
-// processes are timed as a whole.
+// recordFirst runs a side under the recorder, because its first process printed no result. If no steps are recorded,
+// this and all later processes are timed as a whole.
 func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	spent := m.spent
 	m.Recorded = true
@@ -82,7 +82,7 @@ func (m *ProcessPairs) recordFirst(s Side) (*compare.Result, error) {
 	return m.processResult(s), nil
 }
 
-// Metrics of whole processes.
+// Names of the metrics of a process that is timed as a whole: elapsed time and CPU time.
 const (
 	wallMetric = "wall"
 	cpuMetric  = "cpu"
@@ -95,8 +95,9 @@ func (m *ProcessPairs) processResult(s Side) *compare.Result {
 	return r
 }
 
-// addCPU adds the CPU time of a process as a metric that only --metric makes judged: user and system time, s, of the
-// program and the descendants that it waited for. A metric of this name from the program itself has precedence.
+// addCPU adds the CPU time of a process as a metric, unless the program itself reports a metric of this name. It is the
+// user and system time, s, of the program and of the descendants that it waited for. The metric is judged only if
+// --metric names it.
 func addCPU(r *compare.Result, seconds float64) {
 	if seconds > 0 && r.Metric(cpuMetric) == nil {
 		r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: cpuMetric, Unit: "s", Beside: true}, Runs: [][]float64{{seconds}}})

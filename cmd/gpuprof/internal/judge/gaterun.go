@@ -12,25 +12,27 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// BlockSource measures blocks. The source decides how the block's two processes alternate.
+// BlockSource measures blocks. In a block, one process of each side is measured: one after the other, or alternately.
+// bFirst makes the new side go first.
 type BlockSource interface {
 	block(bFirst bool) (compare.Block, error)
 }
 
-// BlockRun measures blocks within a budget of time.
+// BlockRun measures blocks (one process of each side) within a time budget, and judges them.
 type BlockRun struct {
 	App    *cli.App
 	Source BlockSource
 	Clock  func() time.Time
 	Began  time.Time
 	Budget time.Duration
-	done   int                       // blocks of all stages
-	Most   int                       // limit of a later stage's blocks; 0 for no limit
+	done   int                       // blocks measured in all stages
+	Most   int                       // limit of the blocks of each stage after the first; 0 for no limit
 	Check  func(compare.Block) error // checks the first block for errors that further blocks cannot cure
 }
 
-// JudgeAgainst measures both sides and compares them by stages. Stage 2 follows if stage 1 escalates or finds an
-// improvement; stage 3 follows if the processes differ too much for stage 2.
+// JudgeAgainst builds both sides, measures them, and compares them in up to three statistical stages. Stage 2 measures
+// more blocks for metrics that stage 1 does not pass, or to confirm an improvement. Stage 3 follows if the processes of
+// one side differ too much for stage 2 to decide.
 func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if err := c.Measurable(a, a.Rest); err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func (c *Builds) JudgeAgainst(a *cli.App, o compare.Options, budgets []compare.B
 	return comparison.With(nil, c.Warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
-// CouldWork checks the first block, so that a misspelt metric or counter is reported early.
+// CouldWork checks the first block against the options and counter limits, so that a misspelt name is reported early.
 func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
 	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 		return err
@@ -68,7 +70,8 @@ func CouldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	return nil
 }
 
-// Judge measures and judges by stages within the budget. It also returns the blocks that counted.
+// Judge measures stage by stage within the budget, and compares the sides after each stage. It also returns all blocks
+// that were compared, without repeated ones.
 func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
 	counted, err := m.Blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
@@ -117,7 +120,8 @@ func (m *BlockRun) Judge(o compare.Options) (*compare.Comparison, []compare.Bloc
 	return comparison, counted, nil
 }
 
-// newSide returns the new side with the runs of all blocks, since every process must keep the budget of a counter.
+// newSide returns one result of the new side with the values of all blocks, because the limit of a counter (--max)
+// applies to every process.
 func newSide(blocks []compare.Block) *compare.Result {
 	out := *blocks[0].B
 	out.Metrics = slices.Clone(out.Metrics)
@@ -135,8 +139,8 @@ func newSide(blocks []compare.Block) *compare.Result {
 	return &out
 }
 
-// Blocks measures n blocks and repeats those with flagged samples. It ends early if the next block does not fit into
-// the budget, or if fewer than least blocks would fit in total.
+// Blocks measures n blocks, and repeats a block if too many of its samples are flagged as disturbed. It ends early if
+// the budget has no time for the next block, or for at least least blocks in total.
 func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
@@ -170,7 +174,7 @@ func (m *BlockRun) Blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	return out, nil
 }
 
-// Each returns the mean time of a block so far.
+// Each returns the mean duration of a block so far.
 func (m *BlockRun) Each() time.Duration {
 	return m.Clock().Sub(m.Began) / time.Duration(max(m.done, 1))
 }
@@ -181,9 +185,9 @@ func (m *BlockRun) countFit(budget time.Duration) int {
 	return int((budget - spent) / max(m.Each(), 1))
 }
 
-// stageBlocks returns the number of blocks of a stage: as many as are useful within the stage's share of the remaining
-// time. The number is even, because the order of the sides is mirrored. If only the least number fits, the stage may
-// use all the time.
+// stageBlocks returns the number of blocks of a stage: at most useful, and as many as fit into the stage's share of the
+// remaining time. For compare.MinRuns blocks, the least number, a stage may exceed its share. The number is even,
+// because every second block reverses the order of the sides.
 func (m *BlockRun) stageBlocks(useful, stages int) int {
 	// Reserve the time of one block: later blocks may take longer.
 	fit := m.countFit(m.Budget - m.Each())

@@ -26,7 +26,7 @@ func (c *Builds) oldProgram() (string, error) {
 	return program, nil
 }
 
-// writtenAsPath reports whether a name is written as a path, as no git revision is.
+// writtenAsPath reports whether a name begins like a path (/, ./ or ../); no git revision does.
 func writtenAsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../")
 }
@@ -40,7 +40,7 @@ func findExecutable(name string) (string, bool) {
 	return full, err == nil
 }
 
-// noteProgram notes that the measured revision has the name of a program too.
+// noteProgram notes for the user that Against names both a git revision, which is measured, and a program.
 func (c *Builds) noteProgram(a *cli.App) {
 	if _, ok := findExecutable(c.Against); ok {
 		a.Note("%s is a git revision and also a program here; the revision is measured; write ./%s for the program", c.Against, c.Against)
@@ -59,7 +59,7 @@ func unknownRevision(name, top string, cause error) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
 }
 
-// Measurable refuses settings that cannot be measured, before anything is built.
+// Measurable refuses settings and arguments that cannot be measured, before anything is built.
 func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	way, example := "--against", "--against main"
 	if c.Way != "" {
@@ -86,7 +86,7 @@ func (c *Builds) Measurable(a *cli.App, rest []string) error {
 	return nil
 }
 
-// refuseUngated refuses a setting whose figures mean nothing in a gate.
+// refuseUngated refuses a setting of a workload whose figures a gate cannot compare (Knob.Ungated).
 func (c *Builds) refuseUngated(a *cli.App) error {
 	if len(c.Args) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func (c *Builds) refuseUngated(a *cli.App) error {
 	return nil
 }
 
-// Runner identifies where noise comes from: the kind of machine, without its name, and the command. A workload's
-// command has the requested device.
+// Runner returns the machine and the command for which noise is stored. machine is the CPU model and count, without the
+// host's name. The command of a workload has the device as requested ("auto").
 func (c *Builds) Runner(a *cli.App) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(a.CPUModel(), "unknown"), runtime.NumCPU()))

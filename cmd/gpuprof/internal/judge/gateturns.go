@@ -15,36 +15,36 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Limits of turns. A turn is short: a disturbance of a shared machine then lasts longer than two turns, and slows both
-// sides down alike.
+// Limits of turns, in which two running processes measure alternately. A turn is short, so that a disturbance of a
+// shared machine lasts longer than two turns and slows both processes alike.
 const (
 	TurnTime    = 40 * time.Millisecond
-	warmingTime = 200 * time.Millisecond // warm-up of each process alone
-	WarmTurns   = 2                      // warm-up turns of both sides, not counted as samples
+	warmingTime = 200 * time.Millisecond // warm-up of each process by itself
+	WarmTurns   = 2                      // turns of each process that only warm up, and give no samples
 	LeastTurns  = 10
 	MostTurns   = 400
 
-	// LeastPatience is the shortest time limit of a process's first answer, before which it checks itself, even for a
-	// small budget.
+	// LeastPatience is the shortest time limit for a process's answer, even with a small budget: before its first
+	// answer a process checks its workload.
 	LeastPatience = 2 * time.Minute
 )
 
-// turnPairs is the BlockSource of gpuprof's workloads. In a block one process of each build is running, and the two
-// measure in turns. Builds that cannot take turns are measured like other commands.
+// turnPairs is the BlockSource of gpuprof's own workloads. In a block, one process of each build runs, and the two
+// measure alternately, in turns. Builds that cannot take turns are measured one process after the other.
 type turnPairs struct {
 	run      Children
 	sides    [2]Side
-	minTime  time.Duration           // total time of a side's turns in a block
+	minTime  time.Duration           // least total time of one process's turns in a block
 	patience func() <-chan time.Time // time limit for one answer
 	apart    BlockSource             // runs the sides' processes one after the other
 	warn     func(gpuprof.Warning)   // called once
 	seed     uint64                  // seed of the order of turns
 	begun    uint64                  // blocks begun
-	over     bool                    // these sides cannot take turns; use apart
+	over     bool                    // these builds cannot take turns: use apart
 	rate     float64                 // request rate of a load, 1/s, from the first process
 }
 
-// Source returns the source of blocks for two sides. seed chooses the order of turns.
+// Source returns a BlockSource for two sides; seed chooses the random order of turns.
 func (c *Builds) Source(run Children, sides [2]Side, seed uint64) BlockSource {
 	began := time.Now()
 	apart := &ProcessPairs{Run: run, Sides: sides, Budget: c.Budget}
@@ -77,7 +77,7 @@ func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
 	return b, err
 }
 
-// turnsError means that the two processes cannot take turns. Measuring them one after the other may work.
+// turnsError is the error if the two processes cannot take turns. Measuring them one after the other may still work.
 type turnsError struct {
 	gpuprof.Warning
 	cause error
@@ -141,8 +141,7 @@ func (t *turnPairs) lastQuestion(serve bool) string {
 	return fmt.Sprintf("%s %s %s %s", TurnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
-// FirstTo returns the order in which the sides run, first to last: 0 is the old side, 1 the new one. bFirst puts the
-// new one first.
+// FirstTo returns the order in which the sides run: 0 is the old side, 1 the new one. bFirst puts the new side first.
 func FirstTo(bFirst bool) [2]int {
 	if bFirst {
 		return [2]int{1, 0}
@@ -150,7 +149,8 @@ func FirstTo(bFirst bool) [2]int {
 	return [2]int{0, 1}
 }
 
-// awaitReady waits until a process can take turns. second reports that the other process runs already.
+// awaitReady waits until a process can take turns; *turnsError if it cannot. second reports that the other side's
+// process is running already.
 func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	protocol, err := p.Ready()
 	dead, _ := errors.AsType[*DeadError](err)
@@ -171,8 +171,8 @@ func (t *turnPairs) awaitReady(p *TurnProcess, second bool) error {
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 
-// takeTurns lets the two processes measure in mirrored pairs of turns. It returns the turns by side, the warm-up's
-// first.
+// takeTurns lets the two processes measure alternately. Every second pair of turns has the reversed order, so that
+// drift cancels. It returns the turns by side; the first WarmTurns of each side are warm-up.
 func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := stats.MirroredOrder(WarmTurns+MostTurns, t.seed+t.begun)
 	for !t.hasEnough(out) {
@@ -187,8 +187,9 @@ func (t *turnPairs) takeTurns(pair [2]*TurnProcess, bFirst bool) (out [2][]measu
 	return out, nil
 }
 
-// hasEnough reports whether a block may end: each turn has its mirror image, the turns are enough for an interval, and
-// both sides had their time. On a busy machine a turn may take long, so the number alone does not decide.
+// hasEnough reports whether a block may end: the number of turns is even, it suffices for a confidence interval, and
+// the turns reached the least time or the largest number. The number alone does not suffice, because a turn takes long
+// on a busy machine.
 func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	n, seconds := len(out[0])-WarmTurns, 0.0
 	if n < LeastTurns || n%2 == 1 {
@@ -202,8 +203,8 @@ func (t *turnPairs) hasEnough(out [2][]measure.Turn) bool {
 	return n >= MostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
-// PerTurn replaces the samples of each turn by their median, without the first skip turns. Samples of equal index then
-// come from neighbouring turns of both sides.
+// PerTurn replaces the samples of each turn by their median, and drops the first skip turns. Samples of equal index
+// then come from neighbouring turns of both sides.
 func PerTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
 	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {

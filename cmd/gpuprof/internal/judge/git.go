@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// errNoRevision is the error about a text that git would take for a flag.
+// errNoRevision refuses a revision that git would read as a flag.
 var errNoRevision = errors.New("it begins with a minus")
 
-// Revision returns the full commit name of ref in the repository at dir; "" is the current folder. The error is
-// cli.ErrInterrupted, or the reason for which ref names no commit.
+// Revision returns the full ID of the commit that ref names in the repository at dir; "" is the current folder. The
+// error is cli.ErrInterrupted, or the reason why ref names no commit.
 func (c Children) Revision(dir, ref string) (string, error) {
 	if strings.HasPrefix(ref, "-") {
 		return "", errNoRevision
@@ -30,8 +30,8 @@ func (c Children) Differs(dir string) bool {
 	return err != nil || len(changes) > 0
 }
 
-// Checkout returns the root of the current folder's checkout, and the current folder's path in it. Symbolic links are
-// resolved.
+// Checkout returns the root of the checkout that contains the current folder, and the current folder's path in it.
+// Symbolic links are resolved.
 func (c Children) Checkout() (top, prefix string, err error) {
 	if top, err = c.GitFolder("--show-toplevel"); err == nil {
 		prefix, err = c.GitFolder("--show-prefix")
@@ -39,7 +39,8 @@ func (c Children) Checkout() (top, prefix string, err error) {
 	return top, prefix, err
 }
 
-// GitFolder returns the folder that git rev-parse prints for a flag. Its name may contain a line break.
+// GitFolder returns the folder that git rev-parse prints for a flag. It removes only the last line break, since a
+// folder's name may contain others.
 func (c Children) GitFolder(flag string) (string, error) {
 	out, err := c.Git("", "rev-parse", flag)
 	return strings.TrimSuffix(string(out), "\n"), err
@@ -70,8 +71,8 @@ func (c Children) Worktree(scratch *child.Scratch, top, ref, dir string) error {
 	return c.Submodules(top, dir)
 }
 
-// Submodules fills the submodules of the checkout tree from the submodules of the user's checkout, top. Their commits
-// are those that tree's revision names. A submodule that is empty in top stays empty.
+// Submodules checks out the submodules of the checkout tree, each at the commit that tree's revision records. It clones
+// them from the submodules of the user's checkout, top. A submodule that is not checked out in top stays empty.
 func (c Children) Submodules(top, tree string) error {
 	list, err := c.Git(tree, "ls-files", "-z", "--stage")
 	if err != nil {

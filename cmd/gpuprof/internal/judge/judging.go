@@ -1,7 +1,8 @@
-// Package judge measures and compares two builds of a program: it makes checkouts and builds, measures blocks of
-// processes, judges by stages of statistics, and uses the spread known from a history. The result is a
-// compare.Comparison. A side is one of the two builds with the way to run it, a block is one process of each side, and
-// a turn is a short time in which one of two running processes measures. The package imports cli, and no verb.
+// Package judge measures and compares two builds of a program for gpuprof gate, bisect, history and run. It makes
+// checkouts and builds, measures blocks, compares them in statistical stages, and uses the spread that a history shows.
+// The result is a compare.Comparison. A side is one of the two builds and how to run it. A block is one process of each
+// side. A turn is a short time in which one of two running processes measures. The package imports package cli, but no
+// package of a subcommand.
 package judge
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// Flags are the flags that compare and gate share: margins, metrics and outputs.
+// Flags has the flags that gpuprof compare and gpuprof gate share.
 type Flags struct {
 	Threshold     []string   `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string   `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
@@ -64,7 +65,8 @@ func CutLast(s string) (name, value string, named bool) {
 	return "", s, false
 }
 
-// Outputs checks every -o before anything is read or measured. It refuses to overwrite an input, also with --force.
+// Outputs checks the output files of -o before anything is read or measured. It refuses to overwrite one of the inputs,
+// even with --force.
 func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 	for _, in := range inputs { // files, "auto" or a workload
 		for _, out := range j.Output {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// LinkFlag is --link of the verbs that make checkouts.
+// LinkFlag is the flag --link of the subcommands that make checkouts.
 type LinkFlag struct {
 	Link []string `json:"link,omitempty" sep:"none" complete:"file" placeholder:"PATH" help:"Make this file or folder of your checkout, which git does not have (.venv, data, a built extension), visible in the other checkouts by a symbolic link; may be repeated."`
 }
@@ -74,7 +74,8 @@ func EditableInstall(p Place, paths []string) string {
 	return ""
 }
 
-// EditableWarning warns that both sides may import the same modules.
+// EditableWarning returns the warning that both sides may import the same modules. file is the .pth file that causes
+// it.
 func EditableWarning(file string) gpuprof.Warning {
 	return gpuprof.Warning{Code: "editable-install", Text: file + " puts modules of this checkout on Python's path: unless the program finds its own first, the other checkout runs the code of this one",
 		Fix: "let the program's own folder come first, for example with env PYTHONPATH=. before the command"}
@@ -83,8 +84,8 @@ func EditableWarning(file string) gpuprof.Warning {
 // mostLacking limits the missing files that an error lists.
 const mostLacking = 4
 
-// listLacking lists the user's files that a checkout lacks because git does not have them, relative to the current
-// folder. Files that the failed program's message (words) names come first; named is their number. Virtual environments
+// listLacking lists the user's files that a checkout lacks because git does not track them, relative to the current
+// folder. Files that words, the failed program's message, names come first; named is their number. Virtual environments
 // come next.
 func (c Children) listLacking(p Place, words string) (all []string, named int) {
 	out, err := c.Git(p.Top, "--no-optional-locks", "status", "--porcelain", "-z", "--ignored", "--untracked-files=normal")
@@ -124,7 +125,8 @@ func pathExists(name string) bool {
 	return err == nil
 }
 
-// WithLacking adds the user's files that a checkout lacks to the error of a program that failed in it.
+// WithLacking adds to err, the error of a program that failed in the checkout p, which of the user's files this
+// checkout lacks. name is the checkout's name for messages.
 func (c Children) WithLacking(name string, p *Place, err error) error {
 	if p == nil || err == nil || errors.Is(err, cli.ErrInterrupted) {
 		return err

@@ -13,10 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
-// StoreVariable is the environment variable with the store of a history.
+// StoreVariable is the environment variable that names the history store.
 const StoreVariable = "GPUPROF_STORE"
 
-// OpenHistory opens the store of a name; "" means the store that GPUPROF_STORE names.
+// OpenHistory opens the history store with the given name, a folder or an s3:// URL; "" means the one that
+// GPUPROF_STORE names.
 func OpenHistory(name string) (*history.Store, error) {
 	name = cmp.Or(name, os.Getenv(StoreVariable))
 	if name == "" {
@@ -33,7 +34,7 @@ func OpenHistory(name string) (*history.Store, error) {
 	return history.NewStore(b, cache), nil
 }
 
-// Order returns the commits of this checkout's branch, in order; nil outside of a checkout.
+// Order returns the order of the commits on the current branch, for a history; nil outside of a checkout.
 func (c Children) Order() history.Order {
 	out, err := c.Git("", "rev-list", "--first-parent", "HEAD")
 	if err != nil {
@@ -42,8 +43,9 @@ func (c Children) Order() history.Order {
 	return history.NewOrder(strings.Fields(string(out)))
 }
 
-// Learn sets the spread between sessions from the history of --store or GPUPROF_STORE, if it has enough sessions of the
-// new side's class. If the store of GPUPROF_STORE cannot be read, the default spread remains.
+// Learn sets o.Learned, the spread between sessions, from the history of --store or GPUPROF_STORE. The history must
+// have enough sessions with the machine and settings of now, the new side. If the store of GPUPROF_STORE cannot be
+// read, the default spread remains.
 func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(StoreVariable) == "" || j.SessionSpread != nil {
 		return nil
@@ -62,8 +64,8 @@ func (j *Flags) Learn(a *cli.App, now *compare.Result, o *compare.Options) error
 	return err
 }
 
-// Learned returns what a history shows about results of the given one's class. from names the store; "" means
-// GPUPROF_STORE.
+// Learned returns the spreads that a history shows for results with the machine and settings of like. from names the
+// store; "" means GPUPROF_STORE.
 func (c Children) Learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
 	if store, err = OpenHistory(from); err == nil {
 		out, err = store.Learn(c.App.Ctx, like, c.Order())

@@ -21,17 +21,17 @@ import (
 type TurnProcess struct {
 	name     string
 	run      Children
-	patience func() <-chan time.Time // starts with every question; fires at its time limit
+	patience func() <-chan time.Time // called for each question; returns a channel that fires at the time limit
 	Proc     *child.Process
 	lines    chan []byte   // the process's answers; closed after the last
 	last     []byte        // latest answer
 	quit     chan struct{} // closed when nothing reads lines any more
 	end      sync.Once
 	Err      error // exit error, set by endProcess
-	serves   bool  // the process takes a load after its turns
+	serves   bool  // the process can serve a load of requests after its turns
 }
 
-// maxAnswer limits the length of an answer, one line, in bytes. A result of ten thousand samples has 10 MB.
+// maxAnswer limits the length of an answer, which is one line, in bytes. A result of ten thousand samples takes 10 MB.
 const maxAnswer = 256 << 20
 
 // StartTurns starts the process of a side. The caller must call Stop.
@@ -72,7 +72,7 @@ func (p *TurnProcess) endProcess() {
 	p.end.Do(func() { p.Err = p.Proc.End() })
 }
 
-// ask writes a question as a line and waits for the answer. If the question is empty, it only waits.
+// ask writes a question to the process, as one line, and waits for the answer. If the question is empty, it only waits.
 func (p *TurnProcess) ask(question string) (TurnAnswer, error) {
 	var a TurnAnswer
 	if question != "" {
@@ -129,7 +129,7 @@ func (e *DeadError) exitCode() int {
 	return exit.ExitCode()
 }
 
-// Ready waits until the process has checked its workload and is warm.
+// Ready waits until the process has checked its workload and is warm. It returns the version of the protocol.
 func (p *TurnProcess) Ready() (protocol int, err error) {
 	a, err := p.ask("")
 	if err == nil && a.Ready == 0 {
@@ -139,7 +139,7 @@ func (p *TurnProcess) Ready() (protocol int, err error) {
 	return a.Ready, err
 }
 
-// Turn asks for one turn of the given time.
+// Turn asks the process to measure for the time d, and returns the numbers of its new samples.
 func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	a, err := p.ask(d.String())
 	switch {
@@ -151,7 +151,8 @@ func (p *TurnProcess) Turn(d time.Duration) (measure.Turn, error) {
 	return *a.Turn, nil
 }
 
-// Result ends the turns with TurnsEnd or TurnsLoad, and returns the run of all turns.
+// Result ends the turns with the line question, TurnsEnd or a TurnsLoad line, and returns the run with the samples of
+// all turns.
 func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	a, err := p.ask(question)
 	if err != nil {
@@ -167,23 +168,23 @@ func (p *TurnProcess) Result(question string) (*gpuprof.Run, error) {
 	return runs[0], nil
 }
 
-// Protocol over standard input and output of a process that measures on request.
+// Protocol of a process that measures on request: questions on its standard input, answers on its standard output.
 const (
 	TurnsFlag     = "--blocks-on-stdin"
-	TurnsProtocol = 2 // in version 1 the stages' probe was in the step
+	TurnsProtocol = 2 // version; in version 1 a step's time included the probe of the stages
 	TurnsEnd      = "end"
 	TurnsLoad     = "serve" // followed by RATE MIN-TIME MAX-TIME
 )
 
-// TurnAnswer is one line of the process's output.
+// TurnAnswer is an answer of the process, one line of JSON.
 type TurnAnswer struct {
 	// Ready is the version of the protocol (TurnsProtocol), once the check has passed and the process is warm.
 	Ready  int             `json:"ready,omitempty"`
-	Serves bool            `json:"serves,omitempty"` // with Ready: the process takes TurnsLoad
+	Serves bool            `json:"serves,omitempty"` // with Ready: the process can serve a load (TurnsLoad)
 	Turn   *measure.Turn   `json:"turn,omitempty"`
 	Run    json.RawMessage `json:"run,omitempty"` // a run.json, the answer to TurnsEnd and TurnsLoad
 }
 
-// OwnDeviceFlag is for a process that takes turns with others (TurnsFlag) which use other devices: any other process on
-// its own device is then foreign.
+// OwnDeviceFlag is given together with TurnsFlag if the processes that take turns use different devices. A process then
+// counts every other process on its device as foreign.
 const OwnDeviceFlag = "--own-device"

@@ -1,5 +1,6 @@
 // Package list implements gpuprof explain list: it prints workloads, presets, knobs, devices, baselines and the names
-// that gpuprof explain takes, as tables or JSON. It imports cli and input, no other verb.
+// that gpuprof explain takes, as tables or JSON. It imports the packages cli and input, but no package of another
+// subcommand.
 package list
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof explain list.
 type Cmd struct {
 	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines, or what explain knows: rules, warnings, columns or terms; without it, the workloads. A workload's name lists its presets and knobs."`
 	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`
@@ -29,7 +30,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain list", "gpuprof explain list knobs e3nn", "gpuprof explain list presets", "gpuprof explain list devices --format json", "gpuprof explain list rules")
 }
 
-// listing is the JSON document of the verb. Only the requested lists have entries.
+// listing is the document that --format json prints. Only the requested lists have entries.
 type listing struct {
 	Workloads []workloadEntry `json:"workloads,omitempty"`
 	Presets   []presetEntry   `json:"presets,omitempty"`
@@ -51,20 +52,20 @@ type presetEntry struct {
 	Workload string           `json:"workload"`
 	Name     string           `json:"name"`
 	Doc      string           `json:"doc"`
-	Knobs    gpuprof.Settings `json:"knobs"` // all knobs
+	Knobs    gpuprof.Settings `json:"knobs"` // values of all knobs
 }
 
 type knobEntry struct {
 	Workload string            `json:"workload"`
 	Name     string            `json:"name"`
 	Default  string            `json:"default"`
-	Presets  map[string]string `json:"presets"` // differences from the default
+	Presets  map[string]string `json:"presets"` // values that differ from the default, by preset
 	Accepts  string            `json:"accepts"`
 	Kind     string            `json:"kind"` // "model" or "tuning"
 	Doc      string            `json:"doc"`
 }
 
-// Run implements the verb.
+// Run implements gpuprof explain list.
 func (c *Cmd) Run(a *cli.App) error {
 	what, only := c.What, c.Workload
 	what = cmp.Or(what, "workloads")
@@ -99,7 +100,8 @@ func (l *listing) explainedLists() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-// newListing collects one list. If what is "", it collects the presets and the knobs.
+// newListing collects the list with the name what. An empty name means two lists: presets and knobs of the chosen
+// workloads.
 func newListing(a *cli.App, what string, chosen []workloads.Workload) (listing, error) {
 	var l listing
 	if what == "devices" {
@@ -219,7 +221,7 @@ func (l listing) deviceRows() [][]string {
 	return rows
 }
 
-// kindOf returns the kind of entries of explain that a list has; false for other lists.
+// kindOf returns the kind of explained names in a list, such as explain.Rule for "rules"; false for other lists.
 func kindOf(what string) (explain.Kind, bool) {
 	for _, k := range explain.Kinds() {
 		if what == string(k)+"s" {

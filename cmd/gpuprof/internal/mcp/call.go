@@ -19,15 +19,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// ended has the exit code and outputs of a process of gpuprof that ended.
+// ended has the outputs and exit code of a gpuprof process that has ended.
 type ended struct {
 	out   string // standard output
 	words string // end of standard error
 	code  int
 }
 
-// run runs gpuprof with a command line in a folder; "" means the server's folder. limit is its time limit; 0 means
-// none. The error is for a process without an exit code: it was killed, or did not start.
+// run runs gpuprof with a command line in a folder; "" means the server's folder. limit is the process's time limit; 0
+// means none. The error is not nil if the process has no exit code, because it was killed or did not start.
 func (s *server) run(ctx context.Context, folder string, limit time.Duration, args ...string) (ended, error) {
 	if folder != "" && !cli.IsDir(folder) {
 		return ended{}, gpuprof.Errorf(gpuprof.ErrUsage, "working in %s: it is no folder", folder).WithFix("give a folder that exists")
@@ -53,8 +53,8 @@ func (s *server) run(ctx context.Context, folder string, limit time.Duration, ar
 	return e, nil
 }
 
-// runVerb runs a verb that prints one brief document. A document with a verdict is a success, whatever the exit code of
-// the verdict.
+// runVerb runs a subcommand that prints one brief document. A document with a verdict is a successful answer, even if
+// the verdict set a nonzero exit code.
 func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*sdk.CallToolResult, any, error) {
 	e, err := s.run(ctx, folder, 0, args...)
 	switch {
@@ -64,7 +64,7 @@ func (s *server) runVerb(ctx context.Context, folder string, args ...string) (*s
 		return textResult(e.out), nil, nil
 	}
 	r := failedAs(e)
-	if e.out != "" { // results from before the failure
+	if e.out != "" { // results that were printed before the failure
 		r.Content = append(textResult(e.out).Content, r.Content...)
 	}
 	return r, nil, nil
@@ -74,7 +74,7 @@ func textResult(s string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 }
 
-// failureResult returns the answer to a call whose process gave no result.
+// failureResult returns the answer to a call that failed with err, as JSON.
 func failureResult(err error) *sdk.CallToolResult {
 	reason, fix := gpuprof.FixOf(err)
 	return complaintResult(cli.Complaint{Message: cli.SentenceOf(reason), Fix: cli.SentenceOf(fix), ExitCode: cli.ExitCode(err)})
@@ -97,7 +97,8 @@ func complaintResult(c cli.Complaint) *sdk.CallToolResult {
 	return r
 }
 
-// failedAs returns the answer for a failed process: its last error as JSON if it printed one, otherwise its message.
+// failedAs returns the answer for a failed process: the last error that it printed as JSON, or otherwise its last
+// message.
 func failedAs(e ended) *sdk.CallToolResult {
 	c, object := cli.Complaint{ExitCode: e.code}, false
 	for line := range strings.Lines(e.words) {
@@ -112,7 +113,8 @@ func failedAs(e ended) *sdk.CallToolResult {
 	return complaintResult(c)
 }
 
-// firstBytes returns the beginning of a text, lastBytes its end, both of at most most bytes and a mark.
+// firstBytes returns the beginning of a text, lastBytes its end. If the text has more than most bytes, it is cut to
+// that length and marked with "…".
 func firstBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -127,7 +129,7 @@ func lastBytes(s string, most int) string {
 	return "… " + strings.ToValidUTF8(s[len(s)-most:], "")
 }
 
-// briefArgs returns the first arguments of a verb that prints a brief document.
+// briefArgs returns the arguments with which a subcommand prints a brief document of about tokens tokens.
 func briefArgs(verb string, tokens int) []string {
 	args := []string{verb, "--format=brief-json"}
 	if tokens != 0 {
@@ -183,7 +185,7 @@ func checkCommand(words []string) error {
 	return nil
 }
 
-// waitTurn waits until no other call measures. done lets the next call measure.
+// waitTurn waits until no other call measures. The caller may then measure until it calls done.
 func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.measure <- struct{}{}:

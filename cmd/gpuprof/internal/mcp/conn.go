@@ -11,11 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/child"
 )
 
-// drainFor limits the time that calls have to end their processes after the session has ended.
+// drainFor limits the time that running calls have, after the end of the session, to end their processes.
 const drainFor = 4 * child.Patience
 
-// transport cancels running calls when the input ends. It reports the end of input only after these calls were
-// answered.
+// transport makes connections that cancel the running calls when the input ends. They report the end of the input only
+// after these calls were answered.
 type transport struct {
 	sdk.Transport
 	end context.CancelFunc

@@ -1,7 +1,7 @@
 // Package mcp implements gpuprof mcp: it serves coding agents over the Model Context Protocol, on standard input and
-// output, with brief documents. Each tool starts this program again with the command line of a verb, and the package
-// imports no verb. A verb sets a process's folder, memory limit, signals and exit code; a recording that exhausts
-// memory ends one call, and not the server.
+// output, with brief documents. Each tool starts this program again with the command line of a subcommand. A separate
+// process has its own folder, memory limit, signals and exit code, and a recording that exhausts memory ends one call
+// and not the server. The package imports no package of a subcommand.
 package mcp
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/cli"
 )
 
-// Cmd is the command line of the verb.
+// Cmd is gpuprof mcp, which has no flags.
 type Cmd struct{}
 
 // Help implements kong.HelpProvider.
@@ -30,19 +30,20 @@ func (Cmd) Help() string {
 
 // Texts are the documents that the server publishes as resources.
 type Texts struct {
-	Schemas func() map[string]func() ([]byte, error) // JSON schemas by name of the output
+	Schemas func() map[string]func() ([]byte, error) // functions that return a JSON schema, by the name of the output
 }
 
-// server is one session with a host.
+// server is a session with one agent host.
 type server struct {
 	app *cli.App
 	exe string          // path of this program
 	ctx context.Context // cancelled at the end of the input, with the processes of running calls
-	// measure has room for one value, the right to measure: two measurements would disturb each other.
+	// measure is a semaphore for one value: only the call that has put the value in may measure, because two
+	// measurements would disturb each other.
 	measure chan struct{}
 }
 
-// Run implements the verb.
+// Run implements gpuprof mcp.
 func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -52,7 +53,7 @@ func (c *Cmd) Run(a *cli.App, texts *Texts) error {
 		a.Note("an agent host speaks with gpuprof mcp on standard input; Ctrl-D ends it; docs/agents.md has the settings of hosts")
 	}
 	out := a.Stdout
-	if f := cli.FileBehind(out); f != nil { // the protocol is not text for a build server
+	if f := cli.FileBehind(out); f != nil { // without runfile.Lines, which would change the protocol
 		out = f
 	}
 	ctx, end := context.WithCancel(a.Ctx)

@@ -35,13 +35,12 @@ type programIn struct {
 type program struct {
 	Recording string   `json:"recording"` // folder of the recording
 	ExitCode  int      `json:"exit_code"`
-	Notes     []string `json:"notes,omitempty"` // notes of gpuprof
+	Notes     []string `json:"notes,omitempty"` // notes that gpuprof printed about the recording
 	Said      string   `json:"said,omitempty"`  // end of the program's output
 	Whole     string   `json:"whole,omitempty"` // resource with the complete analysis
 }
 
-// Limits of the reported end of a program's output, bytes, after success and failure; of the number of notes; and of a
-// note, bytes.
+// Limits: bytes of the end of a program's output after success and after failure; number of notes; bytes of a note.
 const (
 	saidKept   = 240
 	failedKept = 900
@@ -127,7 +126,8 @@ func (in *programIn) commandArgs() []string {
 	return append(append(args, "--"), in.Command...)
 }
 
-// programEnded matches gpuprof's note about the end of a program. All text before it is of the program.
+// programEnded matches gpuprof's note about the end of the program. The text before the note was printed while the
+// program ran.
 var programEnded = lazyregexp.New(`(?m)^gpuprof: \S.* (ended with exit code|was ended) `)
 
 // programOf returns how a program ended, from its output and the notes of gpuprof run.
@@ -156,7 +156,7 @@ func programOf(e ended, folder string) program {
 	return p
 }
 
-// encodeJSON returns JSON on one line, with <, > and & as they are.
+// encodeJSON returns v as JSON on one line, without escapes for <, > and &.
 func encodeJSON(v any) string {
 	text, err := document.EncodeLine(v)
 	if err != nil { // encoding strings and numbers cannot fail

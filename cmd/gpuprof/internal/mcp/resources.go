@@ -24,7 +24,7 @@ const (
 	documents = "gpuprof://document/"
 )
 
-// addResources publishes the text of each rule, the schemas, and, by path, whole documents.
+// addResources publishes the texts of the rules, the JSON schemas and, by path, whole documents.
 func (s *server) addResources(to *sdk.Server, texts *Texts) error {
 	entries, err := explain.All(explain.Rule)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// where has the inputs that all tools that read files share.
+// where has the inputs that the tools with files or commands share.
 type where struct {
 	Folder    string `json:"folder,omitempty" jsonschema:"Folder that relative paths start from and that commands run in. Default: the folder of the server."`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"Most tokens of the result, by an estimate of 3 bytes a token. Default 2000, at least 600."`

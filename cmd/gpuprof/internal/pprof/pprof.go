@@ -1,5 +1,5 @@
-// Package pprof implements gpuprof pprof, which opens a run or a profile in the built-in pprof. It imports cli and
-// input, no other verb.
+// Package pprof implements gpuprof pprof, which opens a run, a recording or a profile in the built-in pprof. It imports
+// the packages cli and input, but no package of another subcommand.
 package pprof
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the argument of gpuprof pprof.
 type Cmd struct {
 	File string `arg:"" name:"run" complete:"file" help:"Run file, recording, folder of gpuprof run -- CMD, or profile (.pb.gz)."`
 }
@@ -45,7 +45,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof pprof.
 func (c *Cmd) Run(a *cli.App) error {
 	// Check the file first: pprof would only report that there is no profile.
 	p, err := openProfile(a, c.File)
@@ -77,9 +77,9 @@ func (c *Cmd) Run(a *cli.App) error {
 	return nil
 }
 
-// SplitArgs divides the verb's command line into gpuprof's own words and pprof's. Single-dash flags after the run are
-// pprof's, and so are flags before a run that comes last (as in go tool pprof). ok is false without such flags, or if
-// "--" divides the line.
+// SplitArgs divides the command line of gpuprof pprof into gpuprof's own words and pprof's flags. Flags after the run
+// file belong to pprof. So do flags before it, if it is the last word (as in go tool pprof). ok is false without flags
+// of pprof, and if the command line has a "--".
 func SplitArgs(args []string) (own, rest []string, ok bool) {
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	if at < 0 || args[at] != "pprof" || slices.Contains(args, "--") {
@@ -117,7 +117,7 @@ func readProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return parseProfile(path, &b, err)
 }
 
-// parseProfile parses the profile in b. err is the error of writing it there.
+// parseProfile parses the profile in b, unless err, the error of writing the profile to b, is not nil.
 func parseProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
@@ -129,7 +129,8 @@ func parseProfile(path string, b *bytes.Buffer, err error) (*profile.Profile, er
 	return cleanProfile(p), nil
 }
 
-// isRecording reports whether a path is a folder, or a regular file that begins like a recording. It reads no pipe.
+// isRecording reports whether a path is a folder, or a regular file that begins like a recording. It does not read
+// pipes.
 func isRecording(a *cli.App, path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || !info.Mode().IsRegular() {
@@ -172,7 +173,7 @@ func isProfile(path string) bool {
 	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
 }
 
-// openProfile reads a profile, or converts a run to one.
+// openProfile reads a profile, or converts a run or recording to a profile.
 func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	switch {
@@ -189,7 +190,7 @@ func openProfile(a *cli.App, path string) (*profile.Profile, error) {
 	return cleanProfile(p), nil
 }
 
-// cleanProfile cleans all texts of a profile, which may have control characters: pprof prints comments and labels
+// cleanProfile removes control characters from all texts of a profile, because pprof prints comments and labels
 // unchanged.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
@@ -215,7 +216,8 @@ func cleanProfile(p *profile.Profile) *profile.Profile {
 	return p
 }
 
-// cleanKeys makes the names of labels safe to print at the start of a line.
+// cleanKeys changes names of labels that a build server would execute as commands at the start of a line
+// (runfile.Line).
 func cleanKeys[V any](m map[string]V) map[string]V {
 	for k, v := range m {
 		if safe := runfile.Line(k); safe != k {
@@ -226,10 +228,10 @@ func cleanKeys[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// runFetcher gives pprof the profile of a file, also as a base: pprof would read the file without a limit of memory.
-// pprof fetches profile and base in two goroutines.
+// runFetcher reads the files for pprof, including the base of a difference, because pprof itself would read them
+// without a memory limit. pprof fetches profile and base in two goroutines.
 type runFetcher struct {
-	app   *cli.App                    // of the verb, since pprof passes none
+	app   *cli.App                    // kept here, because pprof passes none to Fetch
 	mu    sync.Mutex                  // guards ready and err
 	ready map[string]*profile.Profile // profiles read already, by source
 	err   error
@@ -253,12 +255,12 @@ func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, st
 	return p, "", nil
 }
 
-// noSymbols prevents pprof from looking for binaries and servers: all functions have names.
+// noSymbols prevents pprof from looking for binaries and symbol servers: all functions already have names.
 type noSymbols struct{}
 
 func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
 
-// pprofFlags implements pprof's flag set with given arguments.
+// pprofFlags is pprof's flag set. It parses args in place of the process's own arguments.
 type pprofFlags struct {
 	*flag.FlagSet
 	args  []string
@@ -266,7 +268,8 @@ type pprofFlags struct {
 	err   error
 }
 
-// newPprofFlags appends the profile's file to pprof's flags. It omits port 0: without a port, pprof chooses a free one.
+// newPprofFlags returns the flag set for pprof's flags and the profile's file. It omits port 0 of -http, because pprof
+// chooses a free port only if none is given.
 func newPprofFlags(flags []string, file string) *pprofFlags {
 	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
 	for _, arg := range flags {
@@ -318,8 +321,8 @@ func (u *pprofUI) IsTerminal() bool                         { return false }
 func (u *pprofUI) WantBrowser() bool                        { return true }
 func (u *pprofUI) SetAutoComplete(func(part string) string) {}
 
-// printMessage prints a message of pprof. It omits messages about missing binaries, and about an unreadable file, for
-// which gpuprof has its own error.
+// printMessage prints a message of pprof. It omits messages about missing binaries, and messages after a file could not
+// be read, because gpuprof reports its own error.
 func (u *pprofUI) printMessage(text string) {
 	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.Quiet {
 		return
@@ -327,7 +330,7 @@ func (u *pprofUI) printMessage(text string) {
 	fmt.Fprintln(u.app.Stderr, strings.TrimRight(text, "\n"))
 }
 
-// servePages serves pprof's pages until an interrupt, which is the normal end.
+// servePages serves pprof's pages until an interrupt. An interrupt is not an error.
 func servePages(a *cli.App, args *driver.HTTPServerArgs) error {
 	mux := http.NewServeMux()
 	for path, h := range args.Handlers {

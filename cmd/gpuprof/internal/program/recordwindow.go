@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// RecordCmd is the command line of gpuprof run record.
+// RecordCmd has the arguments and flags of gpuprof run record.
 type RecordCmd struct {
 	Dir        string        `arg:"" name:"dir" sep:"none" complete:"file" help:"Folder that gpuprof run --cuda --idle named, or the number of the program's process."`
 	Steps      int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
@@ -31,7 +31,7 @@ func (RecordCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof run record.
 func (c *RecordCmd) Run(a *cli.App) error {
 	if c.Steps < 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")

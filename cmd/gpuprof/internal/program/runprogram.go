@@ -1,5 +1,6 @@
-// Package program implements the verbs that record a user's program: run --, run record and run watch. They write the
-// recording and its analysis and return the program's exit code. It imports cli and input, no other verb.
+// Package program implements the subcommands that record a user's program: gpuprof run --, run record and run watch.
+// They write the recording and its analysis. The exit code of gpuprof run -- is the program's. The package imports the
+// packages cli and input, but no package of another subcommand.
 package program
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the flags of gpuprof run -- COMMAND.
 type Cmd struct {
 	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
 	Skip        *int          `placeholder:"N" help:"Leave out the first N steps (10, or as many as take a minute)."`
@@ -41,9 +42,9 @@ type Cmd struct {
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
 	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof run record asks for a window."`
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
-	WatchEvery  time.Duration `default:"5s" hidden:""` // interval of the tables of --watch, on the program's own terminal
+	WatchEvery  time.Duration `default:"5s" hidden:""` // time between two tables of --watch
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
-	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program must run on before its answer is printed early
+	EarlyAfter  time.Duration `default:"5s" hidden:""` // wait before the analysis of a running program is printed
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
 	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated. As a rank of a job: DIR/ or s3://bucket/prefix of the job, for gpuprof fleet."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
@@ -67,16 +68,16 @@ type program struct {
 	app     *cli.App
 	options record.Options
 	files   []cli.Output // -o FILE
-	dir     string       // as shown to the user
-	lock    *os.File     // the folder, locked until this process ends; nil for a new one
-	state   string       // state of the recording in the last note
-	printed []byte       // the answer printed early, as JSON; nil if none was
+	dir     string       // folder of the recording, as shown to the user
+	lock    *os.File     // locks an existing dir until this process ends; nil for a new dir
+	state   string       // state of the recording that was noted last
+	printed []byte       // the analysis, as JSON, that was printed while the program ran; nil if none was
 
 	sink        *cli.RankSink // for a rank of a job; nil otherwise
 	collectives []analyze.Collectives
 }
 
-// Run implements the verb.
+// Run implements gpuprof run -- COMMAND.
 func (c *Cmd) Run(a *cli.App) error {
 	p, err := c.prepare(a)
 	if err != nil {
@@ -89,7 +90,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	shown := p.showLive()
 	r, err := record.Run(a.Ctx, p.options)
 	shown()
-	a.Noted = noted // earlier notes have scrolled away
+	a.Noted = noted // notes printed while the program ran have scrolled away
 	done()
 	if err != nil {
 		_ = os.Remove(p.dir) // removes a new, empty folder only
@@ -105,7 +106,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return nil
 }
 
-// prepare checks the whole command before the program starts.
+// prepare checks the flags, the command and the outputs before the program starts.
 func (c *Cmd) prepare(a *cli.App) (*program, error) {
 	if err := c.checkNumbers(); err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (c *Cmd) checkRecorder() error {
 	return nil
 }
 
-// placeOutputs divides the values of -o into one folder and files, and makes the folder.
+// placeOutputs divides the values of -o into one folder for the recording and output files, and makes the folder.
 func (p *program) placeOutputs() error {
 	if is, err := p.setUpRank(); is || err != nil {
 		return err
@@ -266,8 +267,8 @@ func (p *program) useFiles(files []string) (err error) {
 	return nil
 }
 
-// isRecordingFile reports whether a recording's folder uses a file name, in any case of letters, for something other
-// than the analysis.
+// isRecordingFile reports whether a recorder uses this file name in the folder of a recording. It ignores case. The
+// analysis does not count.
 func isRecordingFile(name string) bool {
 	name = strings.ToLower(name)
 	return name == record.ResultFile || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
@@ -302,8 +303,8 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording, whose files would be taken for further ranks of this one, and checks that the
-// folder can be written.
+// clearDir removes the files of an earlier recording, which would look like further ranks of the new recording. It also
+// checks that the folder can be written.
 func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.config", "cuda.control", "gpuprof-cuda.so", "snapshot-*.pickle", "snapshot-*.pickle.part*", "samples-*.jsonl", "hook.jsonl"} {
 		for _, f := range outside.Dir(p.dir).Glob(pattern) {
@@ -320,10 +321,10 @@ func (p *program) clearDir() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// maxSameName limits the number of folders whose names differ only in the number.
+// maxSameName limits the number that makeFresh appends to the name of a folder.
 const maxSameName = 1000
 
-// freshName returns the name of the folder of a program that starts now.
+// freshName returns the name of the folder for a recording that starts now.
 func freshName(now time.Time) string { return "gpuprof-" + now.Format("20060102-150405") }
 
 // makeFresh makes a new folder that only its owner can open. If the name is used, it appends the next free number.
@@ -348,8 +349,8 @@ func cannotMake(dir string, err error) error {
 		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
-// conclude summarizes the run, writes telemetry.json and analyzes the traces. It makes the files private: traces and
-// command lines reveal much about a program.
+// conclude prints a summary, stores the recording's result and analyzes the traces. It makes the recording's files
+// private, because traces and command lines reveal much about a program.
 func (p *program) conclude(r *record.Result) error {
 	ctx, stop := cli.NotifyInterrupt(context.WithoutCancel(p.app.Ctx)) // Ctx ended with the signal that ended the program
 	defer stop()
@@ -374,7 +375,7 @@ func (p *program) keepTelemetry(r *record.Result) error {
 	return runfile.WritePrivate(filepath.Join(p.dir, record.ResultFile), p.Force, func(w io.Writer) error { return document.Encode(w, stored) })
 }
 
-// refuseFlag returns an error if a flag of gpuprof follows "--" in place of the command.
+// refuseFlag returns an error if "--" is followed by a flag, probably of gpuprof, in place of the command.
 func refuseFlag(rest []string) error {
 	if len(rest) == 0 || !strings.HasPrefix(rest[0], "-") {
 		return nil

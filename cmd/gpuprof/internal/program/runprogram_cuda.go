@@ -43,7 +43,7 @@ func (p *program) noteCUDA(r *record.Result) {
 	noteLeftOut(p.app, r, p.WindowAfter+p.TimeWindow)
 }
 
-// noteLeftOut notes how many records were cut off because they follow the window.
+// noteLeftOut notes how many records were left out because they came after the recorded window.
 func noteLeftOut(a *cli.App, r *record.Result, window time.Duration) {
 	n := int64(0)
 	for _, p := range r.CUDA {
@@ -61,7 +61,8 @@ func windowsWere(n int) string {
 	return fmt.Sprintf("%d windows were", n)
 }
 
-// showLive notes that --idle waits for gpuprof run record. With --watch it prints tables until end is called.
+// showLive prints, with --idle, how to record a window. With --watch it prints tables of the program's activity until
+// end is called.
 func (p *program) showLive() (end func()) {
 	if p.Idle {
 		p.app.Note("the recorder is armed; record a window with gpuprof run record %s", p.dir)

@@ -13,8 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// watchRecording follows the recording while the program runs. It notes the progress. After the recording it prints the
-// analysis of a program that runs on, or with --stop-after ends the program.
+// watchRecording is called whenever the recording makes progress (record.Options.Watch), and notes the progress. When
+// the recording is complete and the program still runs, it prints the analysis, or with --stop-after has the program
+// ended. It returns whether to go on watching.
 func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.Watched {
 	p.noteState(h)
 	if !h.Settled() {
@@ -45,11 +46,12 @@ func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.W
 	}
 }
 
-// accountWithin limits the wait for the host's samples, which the hook takes in the steps after the recorded ones.
+// accountWithin limits the wait for the Python stack samples. The hook in the program takes them in the steps after the
+// recorded steps.
 const accountWithin = 20 * time.Second
 
-// noteState notes changes of the recording's state, if standard error is a terminal. It prints lines, since the program
-// prints there too.
+// noteState notes a change of the recording's state, if standard error is a terminal. It prints a new line for each
+// change, because the program prints to this terminal too.
 func (p *program) noteState(h *record.Hook) {
 	f := cli.FileBehind(p.app.Stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// setUpRank reports whether this process is a rank of a job: a launcher set its rank, and -o names the job's folder or
-// bucket. It makes the folder for the rank's recording. Its errors come before the program starts.
+// setUpRank reports whether this process is one rank of a job: a launcher set its rank, and -o names the folder or
+// bucket of the job. It makes the folder for the rank's recording. Errors are reported before the program starts.
 func (p *program) setUpRank() (bool, error) {
 	at := slices.IndexFunc(p.Output, cli.IsRankFolder)
 	if at < 0 {
@@ -45,10 +45,11 @@ func (p *program) setUpRank() (bool, error) {
 	return true, err
 }
 
-// recordings is the subfolder of a job's folder that has the ranks' recordings.
+// recordings is the subfolder of the job's folder that has the recordings of the ranks.
 const recordings = "recording"
 
-// rankDir makes the folder for one rank's recording. If the job restarted, the name has the next free number.
+// rankDir makes the folder for one rank's recording, named by rank and restart of the job. If the name is used, it
+// appends the next free number.
 func rankDir(job string, p launch.Place) (string, error) {
 	above := filepath.Join(job, recordings)
 	if err := os.MkdirAll(above, 0o755); err != nil {

@@ -51,7 +51,7 @@ func (p *program) noteSummary(r *record.Result) {
 	}
 }
 
-// markNames maps the kinds of events by which the hook counts steps to words for the user.
+// markNames has the words for the user by the kind of event that the Python hook counts as a step.
 var markNames = map[string]string{
 	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "backward": "backward passes", "module": "calls of the model", "loader": "batches of the data loader",
 }
@@ -67,7 +67,7 @@ func (p *program) noteRecorded(h *record.Hook) {
 			}
 		}
 	}
-	if first == nil || first.Torch == "" { // without torch, a warning has the recorded parts
+	if first == nil || first.Torch == "" { // without torch, a warning describes the recording
 		return
 	}
 	where := ""
@@ -97,8 +97,8 @@ func (p *program) noteSnapshot(first *record.Process, where string) {
 	p.app.Note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
 }
 
-// overheadSentence describes the cost of recording as a ratio. It gives no step times: the hook's are trimmed means on
-// the host, and differ from the mean steps of the analysis printed below.
+// overheadSentence describes the cost of recording as a ratio. It gives no step times: the hook measures trimmed means
+// on the host, which differ from the mean step in the analysis printed below.
 func (p *program) overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
@@ -190,8 +190,8 @@ func (p *program) storeAnalysis(show func(w io.Writer, format string, s cli.Scre
 	return errors.Join(errs...)
 }
 
-// chosenTraces returns the traces of ranks if there are any, since launchers and evaluators are not part of the job,
-// and all traces otherwise.
+// chosenTraces returns the traces to analyze. If there are traces of ranks, it omits all others, because launchers and
+// evaluators are not part of the job.
 func chosenTraces(r *record.Result) []string {
 	var ranks []string
 	for _, t := range r.Traces {
@@ -219,12 +219,12 @@ func (p *program) stderrScreen() cli.Screen {
 	return s
 }
 
-// inflatedFrom is the ratio of step times, with and without recording, from which recorded steps count as slowed down.
-// The usual spread is smaller.
+// inflatedFrom is the ratio of the step time with recording to the step time without, from which the recorded steps
+// count as slowed down. Ordinary variation is smaller.
 const inflatedFrom = 1.1
 
-// inflationCaveats returns the caveat of findings about host time: recording lengthened the steps. It is nil if
-// recording did not.
+// inflationCaveats returns a function that gives findings about host time a caveat: recording lengthened the steps. It
+// returns nil if recording did not.
 func inflationCaveats(o *record.Overhead) input.Caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// lockDir locks a folder for this process. A second gpuprof that uses the folder gets an error.
+// lockDir locks a folder until this process ends. A second gpuprof that records into the folder gets an error.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, cannotMake(dir, err)
 	}
-	// If the file system has no locks, the second one gets no error.
+	// A file system without locks lets a second gpuprof record into the folder.
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(gpuprof.Errorf(gpuprof.ErrUsage,
 			"writing into the folder %s: another gpuprof run is recording into it", dir).WithFix("the program was not started: name another folder with -o"), f.Close())

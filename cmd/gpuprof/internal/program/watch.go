@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/record"
 )
 
-// WatchCmd is the command line of gpuprof run watch.
+// WatchCmd has the arguments and flags of gpuprof run watch.
 type WatchCmd struct {
 	Dir   string        `arg:"" sep:"none" complete:"file" help:"Folder of a program that gpuprof run records, or the number of its process."`
 	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two looks (2s)."`
@@ -34,7 +34,7 @@ func (WatchCmd) Help() string {
 	)
 }
 
-// Run implements the verb.
+// Run implements gpuprof run watch.
 func (c *WatchCmd) Run(a *cli.App) error {
 	dir, err := record.ArmedFolder(c.Dir)
 	if err != nil {
@@ -57,16 +57,16 @@ func (c *WatchCmd) Run(a *cli.App) error {
 	return w.showTables(a.Ctx, c.Every, c.Once)
 }
 
-// watching prints the tables of one folder repeatedly.
+// watching prints tables of the current activity in the recording of a folder, one after the other.
 type watching struct {
-	dir, shown string
+	dir, shown string // folder of the recording, and its name for the user
 	out        io.Writer
-	screen     bool                                 // each table replaces the previous one on the screen
-	pause      func(time.Duration) <-chan time.Time // time.After, or the clock of a test
-	whole      bool                                 // continue until the context ends
-	lines      int                                  // lines of the last table
-	last       string
-	opening    func(w io.Writer, a gpuprof.Answer) error // writes the answer above the table
+	screen     bool                                      // each table replaces the previous one on the screen
+	pause      func(time.Duration) <-chan time.Time      // time.After, or the clock of a test
+	whole      bool                                      // go on after the recordings end, until the context ends
+	lines      int                                       // lines of the last table
+	last       string                                    // text of the last table
+	opening    func(w io.Writer, a gpuprof.Answer) error // writes the summary above a table
 }
 
 func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
@@ -76,11 +76,11 @@ func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 	}}
 }
 
-// pauseFactor is the least ratio of a pause to the time that making a table takes, since making tables slows the
-// program down.
+// pauseFactor is the least ratio of the pause between two tables to the time for making one. It limits how much the
+// tables slow the program down.
 const pauseFactor = 10
 
-// showTables prints tables until the recordings or the context end; with once, only one.
+// showTables prints tables until the recordings end or the context ends; with once, it prints one table.
 func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
@@ -141,7 +141,7 @@ func (w *watching) printTable(text string) {
 	w.lines, w.last = strings.Count(text, "\n"), text
 }
 
-// Limits of the rows of a table.
+// Limits of a table: rows of kernels, rows of copies, and columns of a name.
 const (
 	liveKernels = 8
 	liveCopies  = 3
@@ -199,7 +199,7 @@ func liveRow(b *strings.Builder, name string, r record.LiveRow, over time.Durati
 	fmt.Fprintf(b, "  %-*s %9d %10s %6.1f %%\n", liveName, name, r.Count, gpuprof.FormatNS(r.NS), share)
 }
 
-// liveNameOf returns a row's name, shortened to fit, with the bytes of copies.
+// liveNameOf returns the name in a row, shortened to fit. The rows of copies also have the number of bytes.
 func liveNameOf(r record.LiveRow) string {
 	name := []rune(document.CleanText(r.Name))
 	tail := ""
@@ -212,7 +212,8 @@ func liveNameOf(r record.LiveRow) string {
 	return string(name) + tail
 }
 
-// hookTable formats the state of Python programs' recordings and their step times, as the hook reports them.
+// hookTable formats how far the recordings of Python programs are, and their step times, from the events of gpuprof's
+// hook in these programs.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
 		return document.CleanText(dir) + ": no process is recorded yet\n"

@@ -1,5 +1,5 @@
 // Package report implements gpuprof report: it converts runs and other documents of gpuprof to reports, pictures and
-// other formats. It imports cli and input, no other verb.
+// other formats. It imports the packages cli and input, but no package of another subcommand.
 package report
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof report.
 type Cmd struct {
 	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON, or the folder of gpuprof run -- CMD."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed. A run can be written as ${runFiles}."`
@@ -37,8 +37,8 @@ func (Cmd) Help() string {
 	)
 }
 
-// findAnalysis returns the path of the analysis in a recording's folder. It refuses output formats that only gpuprof
-// analyze can write.
+// findAnalysis returns the path of the analysis in the folder of a recording. It refuses output formats that only
+// gpuprof analyze can write.
 func (c *Cmd) findAnalysis(dir string) (string, error) {
 	path, err := input.AnalysisIn(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cmd) findAnalysis(dir string) (string, error) {
 	return path, nil
 }
 
-// recordingFormats lists the formats that need the recording; an analysis does not contain it.
+// recordingFormats lists the formats that need the recording itself, which an analysis does not contain.
 func recordingFormats() []string { return []string{"pprof", "perfetto", "speedscope", "folded"} }
 
 // isChromeTrace reports whether a text begins like a profiler's trace, and is no document of gpuprof.
@@ -61,7 +61,7 @@ func isChromeTrace(text []byte) bool {
 	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
 }
 
-// Run implements the verb.
+// Run implements gpuprof report.
 func (c *Cmd) Run(a *cli.App) error {
 	defer input.LimitHeap(outside.DocumentMemory())()
 	if err := cli.KnownPlot(a, c.Plot); err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reporter prints or writes a document that is no run. what names its kind in errors.
+// reporter prints or writes a document that is no run. what names the kind of document in errors.
 type reporter func(c *Cmd, a *cli.App, text []byte, what string) error
 
-// reporters returns the reporters by kind of document.
+// reporters returns the function that reports a document, by kind of document. Runs are not included.
 func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	t := a.Documents
 	comparison, tuning := reporterOf(t.Comparison, compare.Decode), reporterOf(t.Tuning, tune.Decode)
@@ -48,7 +48,7 @@ func reporters(a *cli.App) map[gpuprof.DocumentKind]reporter {
 	}
 }
 
-// decoderOf returns the decoder of a document whose older versions need no conversion.
+// decoderOf returns a decoder for a kind of document whose older versions need no conversion.
 func decoderOf[D any, P interface {
 	*D
 	document.Enveloped
@@ -86,7 +86,8 @@ func refuseOldSteps(head gpuprof.Head, path string) error {
 	return nil
 }
 
-// reportOf prints or writes a document. reading is the error of reading it; an invalid output is reported before it.
+// reportOf prints or writes a document. reading is the error of reading the document; an error about the outputs has
+// precedence over it.
 func reportOf[D any](c *Cmd, a *cli.App, k cli.Kind[D], doc D, reading error) error {
 	outs, err := k.Outputs(c.Output, c.Force)
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// findOld reads the result of --baseline before the measurement. If no stored baseline fits, it notes that and
-// succeeds.
+// findOld reads the results to compare with (--baseline) before the measurement. If "auto" finds no stored baseline for
+// the settings, it notes that, and the run is measured without one.
 func (s *session) findOld() (err error) {
 	s.olds = make([]*input.OldSide, len(s.plans))
 	if s.Baseline == "" {
@@ -44,8 +44,8 @@ func (s *session) findOld() (err error) {
 	return nil
 }
 
-// compareBaselines compares the runs with --baseline. A run that cannot be compared adds an error; the other runs are
-// compared.
+// compareBaselines compares each run with the result of --baseline. A run that cannot be compared adds an error and has
+// a nil comparison.
 func (s *session) compareBaselines(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
 	if len(s.olds) == 0 { // no --baseline
@@ -71,7 +71,7 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	if err != nil {
 		return nil, err
 	}
-	now.Source, now.Warnings = "this run", nil // they are printed above, with the run
+	now.Source, now.Warnings = "this run", nil // the warnings are printed with the run
 	o := compare.Options{Seed: s.Seed, Tool: s.app.Tool}
 	if err := (&judge.Flags{}).Learn(s.app, now, &o); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (s *session) againstOne(r *gpuprof.Run, old *input.OldSide) (*compare.Compa
 	return old.Against(s.app, now, o)
 }
 
-// addFindings adds the comparisons' findings to the runs. A run has one finding per stage and knob, so that no time is
-// claimed twice.
+// addFindings adds the findings of the comparisons to the runs. It omits a finding if the run already has one about the
+// same stage and knob, because both would claim the same time.
 func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
 	out := slices.Clone(runs)
 	for i, c := range comparisons {
@@ -97,8 +97,8 @@ func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpup
 	return out
 }
 
-// showAll prints the runs and, below them, the comparisons. If standard output is a JSON or similar document, the
-// comparisons go to standard error. That document has complete: the runs with the comparisons' findings.
+// showAll prints the runs and, below them, the comparisons. In formats other than table and markdown, it prints
+// complete, the runs that include the comparisons' findings, and writes the comparisons to standard error.
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
 	w, format, o := a.Stdout, s.Format, a.Screen()

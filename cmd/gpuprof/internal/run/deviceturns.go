@@ -16,17 +16,17 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// deviceTurn is one device's process with its turns, in order.
+// deviceTurn is the process that measures one device, with its turns (short times of measuring) in order.
 type deviceTurn struct {
 	*judge.TurnProcess
 	device   string
 	turns    []measure.Turn
-	together []bool // by turn: all devices measured at once
+	together []bool // by turn: whether all devices measured at the same time
 	err      error
 	run      *gpuprof.Run
 }
 
-// deviceTurns measures each device in its own process.
+// deviceTurns measures every device in a process of its own.
 func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -45,9 +45,10 @@ func (s *session) deviceTurns(kinds []cli.Device) ([]fleet.DeviceRun, error) {
 	return s.takeRounds(run, sides, func() <-chan time.Time { return time.After(max(s.MaxTime, judge.LeastPatience)) })
 }
 
-// takeRounds starts the processes of all devices and lets them measure in rounds. A round is one turn together, and one
-// turn of each device alone. The order of both kinds is mirrored, so that a disturbance of the machine affects both. A
-// device that fails has an error in its result; takeRounds itself fails only if it is interrupted.
+// takeRounds starts the processes of all devices, and lets them measure in rounds. In a round, all devices measure one
+// turn at the same time, and then each measures one turn alone. Every second round has the reversed order, so that
+// drift of the machine cancels. A device that fails has an error in its result; takeRounds itself fails only if it is
+// interrupted.
 func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
 	var all []*deviceTurn
 	defer func() {
@@ -91,7 +92,7 @@ func (s *session) takeRounds(run judge.Children, sides []judge.Side, patience fu
 	return out, nil
 }
 
-// forEachDevice calls do for all devices at once, and stores their errors.
+// forEachDevice calls do for all devices concurrently, and stores the errors.
 func forEachDevice(devices []*deviceTurn, do func(*deviceTurn) error) {
 	var all sync.WaitGroup
 	for _, d := range devices {
@@ -112,7 +113,8 @@ func (d *deviceTurn) takeTurn(length time.Duration, together bool) error {
 	return err
 }
 
-// measureRounds measures rounds until there are enough or a device fails. The first judge.WarmTurns rounds are warm-up.
+// measureRounds measures rounds until there are enough or a device fails. The first judge.WarmTurns rounds only warm
+// up.
 func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progress)) {
 	if len(devices) < 2 {
 		return
@@ -152,8 +154,8 @@ func (s *session) measureRounds(devices []*deviceTurn, show func(measure.Progres
 	}
 }
 
-// enoughRounds reports whether the rounds may end: the requested number is reached, or the time is over, or the rounds
-// are enough for an interval and had the least time.
+// enoughRounds reports whether the rounds may end: the requested number is reached, or the time limit, or both the
+// least time and the number that a confidence interval needs.
 func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	n, seconds := len(d.turns)/2-judge.WarmTurns, 0.0
 	if s.Samples > 0 {
@@ -170,7 +172,8 @@ func (s *session) enoughRounds(d *deviceTurn, spent time.Duration) bool {
 	return n >= judge.LeastTurns && n%2 == 0 && (n >= judge.MostTurns || seconds >= s.MinTime.Seconds())
 }
 
-// splitTurns returns a device's result from its first rounds: the turns together, and the turns alone.
+// splitTurns returns a device's result from the given number of rounds: a run with the turns of all devices together,
+// and one with the turns alone.
 func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	out := fleet.DeviceRun{Device: d.device, Failed: d.failureOf()}
 	if out.Failed != nil {
@@ -185,7 +188,7 @@ func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 		out.Failed = err
 		return out
 	}
-	var kinds [2][]int // of turns: together, alone
+	var kinds [2][]int // indexes of the turns together, and of the turns alone
 	for i, t := range d.turns[2*judge.WarmTurns:][:2*rounds] {
 		kind := 1
 		if d.together[2*judge.WarmTurns+i] {
@@ -199,7 +202,7 @@ func (d *deviceTurn) splitTurns(rounds int) fleet.DeviceRun {
 	return out
 }
 
-// failureOf returns the error of a device, with its process's message; nil if it did not fail.
+// failureOf returns why a device failed, including the last message of its process; nil if it did not fail.
 func (d *deviceTurn) failureOf() error {
 	if dead, ok := errors.AsType[*judge.DeadError](d.err); ok && d.TurnProcess != nil && dead != nil {
 		return cli.ProcessError(d.TurnProcess.Err, cmp.Or(d.Proc.Words(), d.err.Error()))
@@ -207,7 +210,7 @@ func (d *deviceTurn) failureOf() error {
 	return d.err
 }
 
-// someTurns returns the run with the given turns only, one sample per turn.
+// someTurns returns a run with only the given turns of run, which has one sample per turn.
 func someTurns(run *gpuprof.Run, turns []int) *gpuprof.Run {
 	some := func(s *gpuprof.Series) *gpuprof.Series {
 		all, values := slices.Concat(s.Runs...), []float64(nil)

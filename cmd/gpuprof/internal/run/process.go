@@ -13,8 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// measureProcesses measures one point of the sweep in several processes, one after the other, and merges their runs. If
-// a process fails, the samples of the others remain. A failed check ends the series: it would fail in every process.
+// measureProcesses measures one point of the sweep in --runs processes, one after the other, and merges their runs. If
+// a process fails, the samples of the others remain. A failed check of the workload ends the series, because it would
+// fail in every process.
 func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, error) {
 	scratch, err := child.NewScratch("runs")
 	if err != nil {
@@ -47,8 +48,9 @@ func (s *session) measureProcesses(point int, bar *cli.Progress) (*gpuprof.Run, 
 	return mergeProcesses(runs, errs)
 }
 
-// progressOf estimates the time left during process k. The estimate comes from the times of the finished processes, or
-// from --max-time during the first one. since is the time since the series began, spent that of process k.
+// progressOf estimates the remaining time during process number k. The estimate comes from the durations of the
+// finished processes, or from --max-time during the first one. since is the time since the series began, spent the time
+// since process k began.
 func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress {
 	each, bound := s.MaxTime, "at most "
 	if k > 0 {
@@ -65,7 +67,7 @@ func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress
 	return at
 }
 
-// mergeProcesses merges the runs of one point. If a process is missing, the result is partial.
+// mergeProcesses merges the runs of one point of the sweep. If a process failed, the result is partial.
 func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, errors.Join(errs...)
@@ -82,7 +84,7 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 	return run, errors.Join(errs...)
 }
 
-// processRun describes the measurement of one point in another process.
+// processRun describes the measurement of one point of the sweep in another process.
 func (s *session) processRun(point int) *cli.ProcessRun {
 	r := &cli.ProcessRun{Workload: s.aim.Workload.Name(), Device: s.aim.Device.Name, Preset: s.aim.Preset, Set: s.aim.Set[point], Seed: s.Seed, Mode: s.Mode,
 		Warmup: s.Warmup, MinTime: s.MinTime, MaxTime: s.MaxTime, Samples: s.Samples, NoEnergy: s.NoEnergy}

@@ -1,5 +1,6 @@
-// Package run implements gpuprof run: it measures a reference workload in this process, in several, or on several
-// devices, with findings and a comparison. It imports cli, input and judge, no other verb.
+// Package run implements gpuprof run WORKLOAD: it measures a reference workload in this process, in several processes,
+// or on several devices, and reports findings and a comparison. It imports the packages cli, input and judge, but no
+// package of another subcommand.
 package run
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof run WORKLOAD.
 type Cmd struct {
 	cli.TargetFlags `embed:""`
 	Devices         []string      `placeholder:"0,1,…|all" help:"Measure on these GPUs: together and, in turns with that, each alone; gives per-device rows, skew and scaling."`
@@ -46,13 +47,14 @@ type Cmd struct {
 
 	Check bool `help:"Compare each stage with its reference instead, see gpuprof help run --check."`
 
-	// ProcessOut makes this process one of --runs: it writes its run to that file and prints nothing.
+	// ProcessOut makes this process one of the processes of --runs: it writes its run to that file and prints nothing.
 	ProcessOut string `hidden:""`
-	// RequestRate is the request rate of the first of --runs processes, for workloads that serve requests.
+	// RequestRate is the request rate, 1/s, of the first of the --runs processes, if the workload serves requests; 0
+	// means the rate in the settings.
 	RequestRate float64 `hidden:""`
-	// BlocksOnStdin makes this process one of a gate's two, see takeTurns.
+	// BlocksOnStdin makes this process measure on request, as one of the two processes of a gate; see takeTurns.
 	BlocksOnStdin bool `hidden:""`
-	// OwnDevice reports that the processes with which this one takes turns use other devices.
+	// OwnDevice reports that the other processes, with which this one takes turns, use other devices.
 	OwnDevice bool `hidden:""`
 }
 
@@ -69,7 +71,7 @@ func (Cmd) Help() string {
 	)
 }
 
-// Default times. With a number of samples there is no time limit. The time of the warm-up is added.
+// Default limits of the measurement. A warm-up time is added to them. --samples removes the time limit.
 const (
 	defaultMinTime = 2 * time.Second
 	defaultMaxTime = 10 * time.Second // on the host
@@ -99,12 +101,12 @@ type session struct {
 	plans []measure.Plan // one per point of the sweep
 	outs  []cli.Output
 	sink  *cli.RankSink    // stores the document of this rank; nil outside of a job
-	keeps bool             // the previous run.json is kept as run.previous.json
+	keeps bool             // rename an earlier run.json to run.previous.json
 	olds  []*input.OldSide // results of --baseline, one per plan; nil for none
-	of    []int            // index of the plan of each run
+	of    []int            // by run: the index of its plan
 }
 
-// Run implements the verb.
+// Run implements gpuprof run WORKLOAD.
 func (c *Cmd) Run(a *cli.App) error {
 	if c.ProcessOut != "" {
 		// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
@@ -125,7 +127,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return s.finish()
 }
 
-// finish measures, and prints and writes the measurements, also after a failure.
+// finish measures everything. It prints and writes the runs so far even if the measurement failed.
 func (s *session) finish() error {
 	runs, err := s.measureAll()
 	if len(runs) == 0 {
@@ -217,7 +219,7 @@ func (c *Cmd) prepare(a *cli.App) (*session, error) {
 	return s, nil
 }
 
-// prepareOutputs settles which files the run writes, and refuses those that it must not replace.
+// prepareOutputs determines which files the run writes, and refuses files that it must not replace.
 func (s *session) prepareOutputs() (err error) {
 	if len(s.Output) == 0 && !s.BlocksOnStdin {
 		s.Output = []string{cli.RunFile, "report.html"}
@@ -258,7 +260,7 @@ func (c *Cmd) checkNumbers(w measure.Warmup) error {
 	return nil
 }
 
-// measureAll measures every point of the sweep, also if one fails. Only an interrupt ends the sweep.
+// measureAll measures every point of the sweep, even if one of them fails. Only an interrupt ends the sweep early.
 func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	var runs []*gpuprof.Run
 	var errs []error
@@ -285,7 +287,7 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// interruptError is the error for an interrupt; kept is the number of stored runs.
+// interruptError returns the error of an interrupt. kept is the number of step samples that were measured before it.
 func (s *session) interruptError(kept int) error {
 	if kept == 0 {
 		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.Workload.Name(), cli.ErrInterrupted).WithFix("run it again")

@@ -13,13 +13,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Default output of run --devices.
+// Default output files of gpuprof run --devices.
 const (
 	devicesFile = "devices.json"
 	devicesPage = "devices.html"
 )
 
-// runDevices measures the workload on several GPUs, together and each alone. It reports the GPUs like ranks of a fleet.
+// runDevices measures the workload on several GPUs, all together and each alone. It reports the GPUs in the form of a
+// fleet report.
 func (c *Cmd) runDevices(a *cli.App) error {
 	doc := a.Documents.Fleet.Without("png", "svg").Called("a measurement of several devices")
 	if err := c.refuseWithDevices(doc.Prints); err != nil {
@@ -77,7 +78,8 @@ func (c *Cmd) runDevices(a *cli.App) error {
 	return errors.Join(errors.Join(failed...), doc.Show(a, c.Format, r), doc.Save(a, outs, r, "", c.Force))
 }
 
-// checkHonoured returns an error if a device cannot run with a setting. A device that does not open is no error here.
+// checkHonoured returns an error if a device cannot run one of the settings. A device that cannot be opened is not an
+// error here.
 func checkHonoured(t *cli.Target, kind cli.Device) error {
 	d, err := kind.Open()
 	if err != nil {
@@ -117,8 +119,8 @@ func (c *Cmd) refuseWithDevices(formats []string) error {
 	return nil
 }
 
-// devicesNamed returns the GPUs of --devices; a value is CUDA's index, cuda:N or all. noGPU is the reason for which no
-// GPU can be used.
+// devicesNamed returns the GPUs that the values of --devices name: CUDA's index, cuda:N or all. noGPU is the reason why
+// no GPU can be used.
 func devicesNamed(values []string, all []cli.Device, noGPU string) ([]cli.Device, error) {
 	gpus := slices.DeleteFunc(slices.Clone(all), func(d cli.Device) bool { return d.Kind() == cli.HostDevice })
 	var names []string

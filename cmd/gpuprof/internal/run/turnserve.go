@@ -16,12 +16,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// A gate starts one process of each build with run --blocks-on-stdin, and the two measure in turns. The gate writes a
-// line per turn, with the turn's time ("40ms"), then TurnsEnd, or TurnsLoad if a service is to take requests
-// afterwards. The process writes one line of JSON when it is ready, and one for each line. It waits without using a
-// processor, and ends when its standard input ends.
+// A gate starts one process of each build with run --blocks-on-stdin, and the two measure alternately. The gate writes
+// a line with a duration ("40ms") for each turn. The last line is TurnsEnd, or TurnsLoad if the process shall then
+// serve a load of requests. The process writes one line of JSON when it is ready, and one for each line that it reads.
+// It uses no CPU while it waits, and ends when its standard input ends.
 
-// takeTurns implements run --blocks-on-stdin.
+// takeTurns implements run --blocks-on-stdin: it measures one turn for each line of in, and prints the answers.
 func (s *session) takeTurns(in io.Reader) error {
 	if len(s.plans) != 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one", len(s.plans)).WithFix("give each --set one value")
@@ -74,7 +74,8 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
-// lastLoad parses the arguments of TurnsLoad. It returns the load as the error that ends the turns.
+// lastLoad parses the arguments of a TurnsLoad line. It returns the load as a measure.LastLoad, the error that ends the
+// turns.
 func lastLoad(text string) error {
 	var load measure.LastLoad
 	var least, most string

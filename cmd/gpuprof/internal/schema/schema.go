@@ -1,5 +1,5 @@
-// Package schema implements gpuprof explain schema, which prints the JSON schema of an output. It imports cli, no other
-// verb.
+// Package schema implements gpuprof explain schema, which prints the JSON schema of an output. It imports package cli,
+// but no package of another subcommand.
 package schema
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/schema"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the argument of gpuprof explain schema.
 type Cmd struct {
 	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,diagnosis,baseline,noise,recording,bisect,history,memory,fleet,brief" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), diagnosis (doctor --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json), fleet (fleet --format json) or brief (any --format brief-json)."`
 }
@@ -37,7 +37,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof explain schema", "gpuprof explain schema check", "gpuprof explain schema analysis", "gpuprof explain schema comparison", "gpuprof explain schema tune", "gpuprof explain schema health")
 }
 
-// Schemas returns functions that make the schemas, by the name of the output.
+// Schemas returns functions that return a JSON schema, by the name of the output.
 func Schemas() map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"run":              func() ([]byte, error) { return schema.Run(), nil },
@@ -59,7 +59,7 @@ func Schemas() map[string]func() ([]byte, error) {
 	}
 }
 
-// Run implements the verb.
+// Run implements gpuprof explain schema.
 func (c *Cmd) Run(a *cli.App) error {
 	b, err := Schemas()[c.Name]()
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Cmd) Run(a *cli.App) error {
 	return err
 }
 
-// derivedSchema derives the schema from the type that is printed, so that they cannot differ.
+// derivedSchema returns a function that derives a schema from the Go type of the output, so that both always agree.
 func derivedSchema[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
 	return func() ([]byte, error) { return schemaOf[T](kinds) }
 }
@@ -103,7 +103,7 @@ func enumOf[T any](values []T) (out []any) {
 	return out
 }
 
-// allowUnknown permits, in every object, fields that this version does not define.
+// allowUnknown permits fields that this version does not define, in every object of the schema.
 func allowUnknown(s *jsonschema.Schema) {
 	if s == nil {
 		return

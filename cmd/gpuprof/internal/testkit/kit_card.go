@@ -1,5 +1,5 @@
-// Package testkit has what tests of several verbs begin with: a terminal, a pipe, programs that take turns,
-// a card with figures that were never measured. Only tests import it, and it imports no verb.
+// Package testkit has helpers for the tests of several subcommands: a terminal, a pipe, programs that measure in turns,
+// and a card of a GPU with made-up figures. Only tests import it, and it imports no package of a subcommand.
 package testkit
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// MadeUpGPU is a card with figures that were never measured.
+// MadeUpGPU returns a health.Card with made-up figures. copyRate is the figure "copy", in B/s.
 func MadeUpGPU(device string, copyRate float64) health.Card {
 	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: FirstGPU, PCI: "0000:17:00.0",
 		Sources:   []health.Source{{Name: health.SourceNVML, Answer: health.NoFault}, {Name: health.SourceECC, Answer: health.NoFault, Decides: true}, {Name: health.SourceLog, Answer: health.Unanswered, Text: "no permission"}},

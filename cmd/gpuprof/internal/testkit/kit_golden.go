@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Golden compares a text with a file, or writes the file where update is set.
+// Golden fails the test if got differs from the content of a file. With update, it first writes got to the file.
 func Golden(t *testing.T, update bool, file string, got []byte) {
 	t.Helper()
 	if update {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Pipe is a named one, with both ends held so that no opening of it waits.
+// Pipe makes a named pipe at path. It opens both ends, so that a program that opens one does not wait.
 func Pipe(t *testing.T, path string) *os.File {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -26,5 +26,5 @@ func Pipe(t *testing.T, path string) *os.File {
 	return f
 }
 
-// GiveUp bounds only what would hang; no test passes or fails by it.
+// GiveUp limits the wait of a test that would hang otherwise. No result of a test depends on it.
 const GiveUp = 4 * time.Minute

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal opens a pseudo-terminal 100 columns wide: the end a program writes
-// to, and a function that closes it and returns what it showed.
-// terminal is a terminal of 40 rows and 100 columns; shown closes it and is what was written to it.
+// Terminal opens a pseudo-terminal of 40 rows and 100 columns. tty is the end to which a program writes. shown closes
+// tty, and returns everything that was written to it.
 func Terminal(t *testing.T) (tty *os.File, shown func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

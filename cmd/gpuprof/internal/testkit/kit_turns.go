@@ -18,10 +18,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// fakeTurns is a program that takes turns as a gpuprof does, with figures from a
-// file. $1 says after how many lines it does what $2 says instead. It notes each
-// line it reads, and it and a program that it starts hold a pipe open while they
-// live.
+// fakeTurns is a script that measures in turns like gpuprof, with figures from a file. $1 is its name, "old" or "new".
+// After $2 lines of input it misbehaves in the way that $3 names. It logs each line that it reads. The script and its
+// child process hold the pipe "alive" open until they end.
 const fakeTurns = `#!/bin/sh
 name=$1 at=$2 do=$3
 cd "$(dirname "$0")"
@@ -52,8 +51,8 @@ while read line; do
 done
 `
 
-// figures is the result of a process: two samples of the step a turn, and one of the
-// stage, which are times[turn].
+// figures returns a run with two samples of the step per turn, and one of the stage "all". Each sample of turn i is
+// times[i], in seconds.
 func figures(times []float64) *gpuprof.Run {
 	run := &gpuprof.Run{
 		Head: document.NewHead(document.Run, gpuprof.Tool{Name: "gpuprof"}), Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
@@ -86,14 +85,14 @@ func waitForProcesses(t *testing.T, alive *os.File) {
 	}
 }
 
-// Turns are two programs that take turns as gpuprof does, "old" and "new", in a folder.
+// Turns is a folder with two programs, "old" and "new", that measure in turns like gpuprof.
 type Turns struct {
 	Dir      string
-	Requests *loadtest.Requests // in the results of both; nil for none
+	Requests *loadtest.Requests // load in the results of both programs; nil for none
 }
 
-// NewTurns writes the programs; each measures 1 s in each of n turns. The test fails where a process
-// of theirs outlives it.
+// NewTurns writes the two programs. In each of n turns they measure 1 s. The test fails if one of their processes
+// outlives it.
 func NewTurns(t *testing.T, n int) *Turns {
 	t.Helper()
 	f := &Turns{Dir: t.TempDir()}
@@ -102,7 +101,7 @@ func NewTurns(t *testing.T, n int) *Turns {
 			t.Fatal(err)
 		}
 	}
-	// Whoever holds the pipe lives: it ends when all that was started has.
+	// Every started process holds the pipe open, so reading it ends when all of them have ended.
 	alive, err := os.OpenFile(filepath.Join(f.Dir, "alive"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -115,12 +114,13 @@ func NewTurns(t *testing.T, n int) *Turns {
 	return f
 }
 
-// Command is the command line of "old" or "new", which does as what says, such as "0 dies".
+// Command returns the command line of the program "old" or "new". what describes how it misbehaves: a line number and a
+// word, "0 dies".
 func (f *Turns) Command(name, what string) []string {
 	return append([]string{filepath.Join(f.Dir, "fake"), name}, strings.Fields(what)...)
 }
 
-// Figures are what each side's process measures in each turn of a block, seconds.
+// Figures sets what the programs "old" and "new" measure in each turn of a block, in seconds.
 func (f *Turns) Figures(t *testing.T, old, now []float64) {
 	t.Helper()
 	for name, times := range map[string][]float64{"old": old, "new": now} {

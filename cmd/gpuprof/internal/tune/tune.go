@@ -1,6 +1,6 @@
-// Package tune implements gpuprof tune: it measures which knobs of a workload to change, and tests claims of tuning
-// guides. The result goes to the terminal and to files. A file has the current state of the search. The package imports
-// cli, no other verb.
+// Package tune implements gpuprof tune WORKLOAD: it measures which knobs of a workload to change, or tests claims of
+// tuning guides. During the search, a state file is kept up to date, from which --resume continues. The package imports
+// package cli, but no package of another subcommand.
 package tune
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the arguments and flags of gpuprof tune WORKLOAD.
 type Cmd struct {
 	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof explain list."`
 	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"auto (the first GPU, otherwise the host, and why), host, cuda or cuda:N."`
@@ -44,12 +44,13 @@ type Cmd struct {
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
-	// PairOut makes this process one of a confirmation. It compares the start settings with those of Turned by paired
-	// blocks, writes the outcome to the file PairOut and prints nothing. It takes about --budget, and at most Most.
+	// PairOut makes this process the one that confirms a result of the search. It measures the start settings and the
+	// settings with the changes in Turned (KNOB=VALUE) in paired blocks, writes the outcome to the file PairOut and
+	// prints nothing. It takes about the time --budget, and at most the time Most.
 	PairOut string        `hidden:""`
 	Turned  []string      `sep:"none" hidden:""`
 	Most    time.Duration `hidden:""`
-	// RequestRate is the request rate of the search, 1/s, if the goal is latency.
+	// RequestRate is the request rate, 1/s, of the whole search if the goal is latency.
 	RequestRate float64 `hidden:""`
 }
 
@@ -68,11 +69,11 @@ type tuning struct {
 	opts   search.Options
 	device cli.Device
 	outs   []cli.Output
-	state  string // JSON file that is kept up to date
-	choice string // reason for the device, if the user left it open
+	state  string // JSON file with the state of the search
+	choice string // note about the device that "auto" chose; "" if the user named one
 }
 
-// Run implements the verb.
+// Run implements gpuprof tune WORKLOAD.
 func (c *Cmd) Run(a *cli.App) (err error) {
 	if c.PairOut != "" {
 		return c.measurePair(a)
@@ -114,8 +115,8 @@ func (c *Cmd) Run(a *cli.App) (err error) {
 	return errors.Join(t.interruptError(err), t.finish(r))
 }
 
-// watchEnergy gives the bench the device's energy counter if the goal is energy. Then it fails if the device has no
-// counter.
+// watchEnergy gives bench the energy counter of the device if the goal is energy. It fails if the goal is energy and
+// the device has no counter.
 func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
@@ -139,7 +140,7 @@ func (t *tuning) watchEnergy(bench *search.InProcess) (done func(), err error) {
 	return nil, search.NoEnergy()
 }
 
-// interruptError returns the error of an interrupt; it returns other errors unchanged.
+// interruptError converts the error of an interrupt to one with a fix. Other errors are unchanged.
 func (t *tuning) interruptError(err error) error {
 	if t.app.Ctx.Err() == nil {
 		return err
@@ -186,7 +187,7 @@ func (c *Cmd) checkTarget(a *cli.App) (*tuning, error) {
 	return t, nil
 }
 
-// Default budgets, and the default limit of the error.
+// Default budgets, and the default limit of the relative error.
 const (
 	tuneBudget   = 5 * time.Minute
 	claimsBudget = 8 * time.Minute
@@ -219,8 +220,8 @@ func (c *Cmd) checkTune() error {
 	return nil
 }
 
-// findTarget finds workload, device and settings. It checks names before it looks for a device: a wrong name is wrong
-// on every machine.
+// findTarget finds the workload, the device and the settings. It checks names before it looks for a device, so that a
+// wrong name is reported on every machine.
 func (t *tuning) findTarget() error {
 	t.opts.Set = gpuprof.Settings{}
 	if !t.Claims {
@@ -270,7 +271,8 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// chooseFiles chooses the output files. The state is in the first .json output, or else in a file of the user's cache.
+// chooseFiles chooses the output files. The state of the search goes to the file of --resume, else to the first .json
+// output, else to a file in the user's cache.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -299,7 +301,7 @@ func (t *tuning) chooseFiles() error {
 	return nil
 }
 
-// cachedState returns a new file in the user's cache for the state of a search, for --resume.
+// cachedState returns the path of a new state file in the user's cache folder.
 func cachedState() (string, error) {
 	dir, err := cli.CacheDir()
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/search"
 )
 
-// useTempFolder calls use with a temporary folder for a process's result.
+// useTempFolder calls use with a new temporary folder, and removes the folder afterwards.
 func useTempFolder(use func(dir string) error) error {
 	scratch, err := child.NewScratch("tune")
 	if err != nil {
@@ -35,8 +35,8 @@ func useTempFolder(use func(dir string) error) error {
 	return use(scratch.Dir)
 }
 
-// measureFresh compares two settings by paired blocks, in another process of this program. A pair has a block of steps
-// of each setting.
+// measureFresh compares two settings in another process of this program, by paired blocks: each pair has a block of
+// steps of each setting.
 func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Limits) (o *tune.Outcome, err error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *tuning) measureFresh(ctx context.Context, a, b search.Side, l search.Li
 	return o, err
 }
 
-// pairArgs returns the arguments of a process that compares b with a and writes the outcome to file.
+// pairArgs returns the arguments of the process that compares the settings b with a, and writes the outcome to file.
 func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
@@ -89,7 +89,7 @@ func (t *tuning) pairArgs(a, b search.Side, l search.Limits, file string) []stri
 	return args
 }
 
-// measurePair compares two settings by paired blocks, in the process that measureFresh starts.
+// measurePair runs in the process that measureFresh starts. It compares two settings by paired blocks.
 func (c *Cmd) measurePair(a *cli.App) error {
 	// Ctrl-C reaches every process of the terminal. Ignore it: the parent passes it on as SIGTERM.
 	signal.Ignore(syscall.SIGINT)
@@ -128,8 +128,8 @@ func (c *Cmd) measurePair(a *cli.App) error {
 	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }
 
-// measureFindings measures the start settings in another process. It returns the knobs that its findings name, the
-// largest claim first.
+// measureFindings measures the start settings in another process. It returns the knobs that its findings propose to
+// change, the finding with the largest possible saving first.
 func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
 	run, err := t.measureWhole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
 	if run == nil {
@@ -151,7 +151,7 @@ func (t *tuning) measureFindings(ctx context.Context, limit time.Duration) ([]tu
 	return out, nil
 }
 
-// measureWhole measures one setting in another process of this program, like a process of run --runs.
+// measureWhole measures one setting in another process of this program, as gpuprof run --runs does.
 func (t *tuning) measureWhole(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
 	err = useTempFolder(func(dir string) error {
 		r := &cli.ProcessRun{Workload: w.Name(), Device: t.device.Name, Preset: preset, Set: set, Seed: 1, Mode: string(gpuprof.Steady),

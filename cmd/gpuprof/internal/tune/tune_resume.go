@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// readEarlier reads the file of --resume and takes missing options from it. If the file does not exist, a new search
-// begins.
+// readEarlier reads the file of --resume, and takes options that the user did not give from it. If the file does not
+// exist, a new search begins.
 func (c *Cmd) readEarlier() (*tune.Result, error) {
 	if err := c.refuseWithClaims(); err != nil || c.Resume == "" {
 		return nil, err
@@ -50,7 +50,8 @@ func (c *Cmd) readEarlier() (*tune.Result, error) {
 	return old, nil
 }
 
-// takeOver takes missing options from the earlier search. The search refuses options that differ.
+// takeOver sets the options that the user did not give from the earlier search. The search later refuses options that
+// differ.
 func (c *Cmd) takeOver(old *tune.Result) {
 	c.Preset = cmp.Or(c.Preset, old.Preset)
 	c.Goal = cmp.Or(c.Goal, string(old.Goal))

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/guides"
 )
 
-// guideClaims returns the claims of guides that can be tested on a user's program.
+// guideClaims returns the claims of tuning guides that can be tested on a user's own program.
 func guideClaims() (out []tuneprogram.Claim) {
 	for _, k := range guides.Claims() {
 		if len(k.Program) > 0 {
@@ -27,8 +27,8 @@ func guideClaims() (out []tuneprogram.Claim) {
 	return out
 }
 
-// recordFindings records a few steps of the unchanged program, as gpuprof run does, and returns the findings. It stops
-// a recording that takes longer than limit.
+// recordFindings records a few steps of the unchanged program, as gpuprof run does, and returns the findings. A
+// recording that takes longer than limit is stopped, with an error.
 func (t *tuning) recordFindings(ctx context.Context, limit time.Duration) ([]tuneprogram.Finding, error) {
 	exe, err := cli.OwnProgram()
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package tuneprogram is gpuprof tune -- COMMAND: it tries settings on the user's own program. The tuning result goes
-// to the terminal and to files; a state file is kept up to date. It imports cli, no other verb.
+// Package tuneprogram implements gpuprof tune -- COMMAND: it tries settings on the user's own program. The tuning
+// result goes to the terminal and to files; a state file, from which --resume continues, is kept up to date. It imports
+// package cli, but no package of another subcommand.
 package tuneprogram
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/measure"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the flags of gpuprof tune -- COMMAND.
 type Cmd struct {
 	Try       []string      `sep:"none" placeholder:"NAME=V1,V2" help:"Also try these values of an environment variable. With {NAME} in the command: of its words, as 'batch=--batch-size {32,64}'; the first is today's. May be repeated."`
 	Budget    time.Duration `default:"10m" placeholder:"TIME" help:"Time for all runs (10m). A run that would exceed it is stopped."`
@@ -60,10 +61,10 @@ type tuning struct {
 	opts  tuneprogram.Options
 	run   *tuneprogram.Command
 	outs  []cli.Output
-	state string // the JSON file kept up to date; "" for none
+	state string // JSON file with the state of the search; "" for none
 }
 
-// Run implements the verb.
+// Run implements gpuprof tune -- COMMAND.
 func (c *Cmd) Run(a *cli.App) error {
 	t, err := c.prepare(a)
 	if err != nil {
@@ -104,8 +105,8 @@ func (t *tuning) runSearch() (*tune.Result, error) {
 	return tuneprogram.Run(t.app.Ctx, t.opts)
 }
 
-// interruptError is the error for an interrupt; other errors are unchanged. some reports that measurements were
-// stored.
+// interruptError converts the error of an interrupt to one with a fix; other errors are unchanged. some reports that
+// there are measurements from which a search can go on.
 func (t *tuning) interruptError(err error, some bool) error {
 	if t.app.Ctx.Err() == nil {
 		return err
@@ -192,7 +193,8 @@ func (t *tuning) readEarlier() error {
 	return nil
 }
 
-// chooseFiles chooses the output files. The first JSON file is kept up to date during the search.
+// chooseFiles chooses the output files. The state of the search goes to the file of --resume, or else to the first
+// .json output, if there is one.
 func (t *tuning) chooseFiles() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -214,7 +216,7 @@ func (t *tuning) chooseFiles() error {
 	return nil
 }
 
-// copyFolder makes the copy in which the program runs; done removes it.
+// copyFolder copies the working folder, for the program to run in; done removes the copy.
 func (t *tuning) copyFolder() (done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {

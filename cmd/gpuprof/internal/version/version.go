@@ -1,5 +1,5 @@
-// Package version implements gpuprof version, which prints the program's version, schemas and licenses. It imports cli,
-// no other verb.
+// Package version implements gpuprof version, which prints the program's version, schema versions and licenses. It
+// imports package cli, but no package of another subcommand.
 package version
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Cmd is the command line of the verb.
+// Cmd has the flags of gpuprof version.
 type Cmd struct {
 	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 	Licenses bool   `help:"Print the license texts of the modules inside this program instead."`
@@ -24,7 +24,7 @@ func (Cmd) Help() string {
 	return cli.Examples("gpuprof version", "gpuprof version --format json", "gpuprof version --licenses")
 }
 
-// Run implements the verb.
+// Run implements gpuprof version.
 func (c *Cmd) Run(a *cli.App) error {
 	if c.Licenses {
 		if c.Format != "table" {
