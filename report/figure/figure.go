@@ -27,8 +27,8 @@ type Figure struct {
 	Remarks []string
 	Tool    string // version of gpuprof that made the document
 
-	// Lacks is the reason why the document has no such figure. Notice is drawn instead of panels: that reason, or why
-	// there are no times.
+	// Lacks is the reason why the document has no such figure; "" if it has one. Notice is the text drawn instead of
+	// panels: the same reason as a sentence, or why the run has no times.
 	Lacks  string
 	Notice string
 }
@@ -36,7 +36,7 @@ type Figure struct {
 // Empty reports whether there is nothing to draw.
 func (f *Figure) Empty() bool { return len(f.Panels) == 0 }
 
-// setLacking empties the figure, for the reason why.
+// setLacking removes the panels and the legend, and sets Lacks and Notice to the reason why.
 func (f *Figure) setLacking(why string) *Figure {
 	f.Panels, f.Legend = nil, nil
 	f.Lacks, f.Notice = why, strings.ToUpper(why[:1])+why[1:]+"."
@@ -48,7 +48,7 @@ type Entry struct {
 	Text  string
 	Tone  Tone
 	Form  Form
-	Dot   bool // the sample is a dot of Shape, else a swatch
+	Dot   bool // the text follows a dot of Shape, else a swatch
 	Shape Shape
 }
 
@@ -78,12 +78,12 @@ const (
 type Axis struct {
 	Scale    Scale
 	Min, Max float64
-	Unit     float64 // divisor of tick labels; 0 means 1
-	Label    string  // with the unit: "step time (ms)"
-	Ticks    []Tick  // nil: round values
-	Changes  bool    // logarithmic axis of ratios, with ticks such as +5 % and x2
-	Bare     bool    // no ticks and no line
-	Names    []string
+	Unit     float64  // divisor of tick labels; 0 means 1
+	Label    string   // with the unit: "step time (ms)"
+	Ticks    []Tick   // nil: round values
+	Changes  bool     // logarithmic axis of ratios, with ticks such as +5 % and x2
+	Bare     bool     // no ticks and no line
+	Names    []string // one per row, for Rows
 }
 
 // Tick is a labelled position on an axis.
@@ -104,7 +104,7 @@ const (
 	Samples             // a small dot at each of Points
 	Dot                 // at X0, Y0
 	Range               // interval from X0, Y0 to X1, Y1, horizontal or vertical
-	Rule                // line across the panel: at X0, or at Y0 if Across; its text is away from Y0
+	Rule                // vertical line at X0, with its text at the end away from Y0; horizontal at Y0 if Across
 	Band                // X0 to X1 over the whole height
 	Flags               // short marks at the top, at the X of Points
 	Label               // Text at X0, Y0

@@ -14,7 +14,7 @@ type ratioRow struct {
 	news          news
 }
 
-// news is the rating of a ratio, good to bad, as a tone and a shape.
+// news is the rating of a ratio, from good to bad, as the colour and the shape of its dot.
 type news struct {
 	tone  Tone
 	shape Shape

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kind is one figure of a document D.
+// kind is one of the figures that can be drawn from a document of type D.
 type kind[D any] struct {
 	name string // value of --plot
 	draw func(D) *Figure

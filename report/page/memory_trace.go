@@ -42,7 +42,7 @@ func memoryTrace(d *memsnap.Device) any {
 	}
 	out := &memoryTraceData{Events: d.Events, Others: others, Bytes: bytes, Event: d.Series.Event, Requested: d.Series.Requested, Reserved: d.Series.Reserved,
 		Peak: d.Peak.Event, PeakBytes: d.Peak.Requested, Lives: []int64{}, Kinds: []string{}, Tones: []string{}}
-	for i, k := range d.Series.Kinds { // as in the figure
+	for i, k := range d.Series.Kinds { // the same colours as in the static chart
 		tone := "rest"
 		if i < view.MaxTones {
 			tone = fmt.Sprintf("t%d", i)

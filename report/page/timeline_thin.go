@@ -2,8 +2,8 @@ package page
 
 // box is an operation, or several neighbouring ones.
 type box struct {
-	from, to int64
-	kind     int // index of the timeline's kinds
+	from, to int64 // ns since the start of the recording
+	kind     int   // index of the timeline's kinds
 	name     string
 	count    int
 	longest  int64 // length of the longest operation
