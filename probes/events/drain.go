@@ -10,18 +10,19 @@ import (
 type Span struct {
 	Stage int
 	Step  int // index in the block
-	// HostStart and HostEnd bound the caller's time in the span; of a device stage that is the time to enqueue.
+	// HostStart and HostEnd bound the caller's time in the span. For a device stage, this is the time to enqueue work.
 	HostStart, HostEnd int64
 	// DevStart and DevEnd are the times of the span's events on the caller's clock; OnDevice is false without events.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
-	Meter            device.Meter // counts of calls in the span (Kernels pass)
+	Meter            device.Meter // launches, copies, bytes and waits in the span (Kernels pass only)
 }
 
 // Block holds a block's records.
 type Block struct {
-	// Begin has the device time at which each step begins and, last, the block ends: Period[i] = Begin[i+1]-Begin[i].
+	// Begin has the device time, ns, at which each step begins and, last, the block ends. The period of step i is
+	// Begin[i+1]-Begin[i].
 	Begin []int64
 	// Ends has the device time at which each step ends, with EndEvents; nil if a step ends where the next begins.
 	Ends []int64

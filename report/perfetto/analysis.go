@@ -50,7 +50,7 @@ func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error 
 	return e.close()
 }
 
-// baseTimes returns the time to subtract from each input, ns.
+// baseTimes returns, for each input, the time that is subtracted from all its times, ns (see WriteAnalysis).
 func baseTimes(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	out := make([]int64, len(a.Inputs))
 	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)

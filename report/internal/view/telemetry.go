@@ -16,13 +16,13 @@ type Watched struct {
 	From, To     float64 // time covered by the readings
 	Left         int     // number of quantities not shown
 	Blocks       []WatchedBlock
-	Throttled    [][2]float64
-	Flagged      []float64 // start times of flagged samples
+	Throttled    [][2]float64 // start and end of the times in which a throttling counter rose
+	Flagged      []float64    // start times of flagged samples
 	FlaggedCount int
 	Codes        []string // reasons of flagged samples, each once
 }
 
-// WatchedTrack is a quantity in the unit that its title names. The value NaN is a gap.
+// WatchedTrack is a quantity in the unit that its title names. The value NaN interrupts the curve.
 type WatchedTrack struct {
 	Title        string
 	TimeS, Value []float64

@@ -34,7 +34,7 @@ const commentKinds = 3
 
 type counts [len(kinds)]int
 
-// room holds the numbers of comment blocks and functions of a package, and in found those that have each problem.
+// room has the counts of a package: its comment blocks and functions, and in found how many have each problem.
 type room struct {
 	blocks, functions int
 	found             counts
