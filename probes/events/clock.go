@@ -29,7 +29,7 @@ type synchroniser struct {
 	slack      int64   // of the origin, ns
 	measured   float64 // the caller's seconds per device second; 0 if unknown
 	bound      float64 // relative error of measured
-	multiplier float64 // measured, or 1 unless the rate is known to differ from 1
+	multiplier float64 // measured if it differs from 1 by more than bound, else 1
 }
 
 func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.Event) (host, slack int64, err error) {

@@ -129,7 +129,7 @@ func (r *Recorder) EndStep() error {
 }
 
 // Reset empties the recorder for a block of pass p and relates the device's clock to the caller's (synchroniser). The
-// streams must be idle. anchorHost and slack are nanoseconds of Now.
+// streams must be idle. anchorHost is the time of the block's anchor event, in ns of Now; slack bounds its error, ns.
 func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	r.pass, r.n, r.err = p, 0, nil
 	return r.sync.reset(r.dev, r.main, r.anchor)

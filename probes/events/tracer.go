@@ -43,7 +43,8 @@ type Launch struct {
 	Stage      int
 	Stream     device.Stream
 	Start, End int64 // nanoseconds
-	// Func and N describe the launch; Func is nil for a copy, a replay and a library call.
+	// Func, N and Args are the kernel, its number of items and its arguments; Func is nil for a copy, a replay of a
+	// graph and a library call.
 	Func device.Func
 	N    int
 	Args device.Args

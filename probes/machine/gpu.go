@@ -13,7 +13,7 @@ type Driver struct {
 	Path string // the loaded file; "" if none was loaded
 	CUDA string // newest supported version, "12.4"
 	Err  error  // why the driver cannot be used, with the fix
-	// Absent: no such library exists.
+	// Absent reports that no driver library was found.
 	Absent bool
 }
 

@@ -63,7 +63,8 @@ type Outcome struct {
 	Outcome  string `json:"outcome"`   // "gone", "smaller", "unchanged", "larger", "new"
 	CameTrue string `json:"came_true"` // "yes", "partly", "no", "not tried", "unknown"
 	Text     string `json:"text"`
-	// Delivered is the time saved in the finding's parts of the step, s, with its 95 % interval; null if unknown.
+	// Delivered is the time saved per step in the parts that the finding claimed, s, with its 95 % interval; null if
+	// unknown.
 	Delivered gpuprof.Number    `json:"delivered_s"`
 	Interval  [2]gpuprof.Number `json:"interval"`
 }

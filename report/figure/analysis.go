@@ -77,7 +77,8 @@ func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[mo
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
 
-// Accounts draws the parts of the devices' mean time, the longest first, and below them a bar per device.
+// Accounts draws how the mean step divides into classes of operations and idle states, the longest first. Below them is
+// a divided bar per device.
 func Accounts(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
@@ -215,7 +216,8 @@ func stepLabel(s *analyze.StepTime, i int) string {
 	return fmt.Sprint(i)
 }
 
-// stepParts divides a step by splitParts; a step without device time into the data loader and the remainder.
+// stepParts divides a step as splitParts does. A step without device time is divided into the time in the data loader
+// and the remainder.
 func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {

@@ -62,7 +62,7 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	return f
 }
 
-// newsOf converts an answer's tone, so that charts agree with tables and the answer.
+// newsOf returns the rating for an answer's tone, so that charts agree with tables and the answer.
 func newsOf(t gpuprof.Tone) news {
 	switch t {
 	case gpuprof.ToneGood:

@@ -21,7 +21,7 @@ type Figure struct {
 	Behind []Mark  // bands behind all panels, which share an X axis
 	Notes  []string
 
-	// Texts that only a file of its own shows, since a page has them elsewhere: subject, device and date, remarks.
+	// Texts that only a standalone file shows, since a page has them elsewhere: subject, device and date, remarks.
 	Subject string
 	Context []string
 	Remarks []string
@@ -54,9 +54,9 @@ type Entry struct {
 
 // Panel is a pair of axes with marks.
 type Panel struct {
-	Name, Sub string   // left of it
-	Title     string   // above it
-	Right     []string // right of it, lines
+	Name, Sub string   // left of the plot area
+	Title     string   // above the plot area
+	Right     []string // lines right of the plot area
 	RowNotes  []string // right of each row of a Rows axis
 	X, Y      Axis
 	Height    float64 // preferred height of the plot area
@@ -155,7 +155,7 @@ func secondsAxis(label string, most float64) Axis {
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// addRemark adds a text that only a file of its own shows, below the panels.
+// addRemark adds a text below the panels that only a standalone file shows.
 func (f *Figure) addRemark(s string) { f.Remarks = append(f.Remarks, s) }
 
 // addEntry adds an entry to the legend, once.
@@ -167,7 +167,7 @@ func (f *Figure) addEntry(e Entry) {
 
 func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
-const mostSpoken = 40 // limit of the marks in the description
+const mostSpoken = 40 // with more tooltips, the description has none
 
 // Words returns the description with the texts of the tooltips, for readers who cannot see the chart.
 func (f *Figure) Words() string {

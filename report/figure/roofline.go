@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Roofline draws the measured peak rates, with a large point per counted stage and a small one per kernel.
+// Roofline draws the measured peak rates, with a large point per stage and a small one per kernel, if their flops and
+// bytes are counted.
 func Roofline(r *gpuprof.Run) *Figure {
 	f := newRunFigure("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
 	roof := view.Roofline(r)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Row limit of tables in HTML, and of findings and operators outside HTML.
+// traceRows limits the rows of a table in HTML; traceFindings and operatorRows limit findings and operators elsewhere.
 const (
 	traceRows     = 60
 	traceFindings = 5
@@ -52,7 +52,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Narrow: true, Figure: func() *figure.Figure { return figure.Steps(a) },
 			Note: "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."}}},
 	}
-	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
+	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then the answer names a rank
 		const at = 7
 		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
@@ -180,7 +180,7 @@ func accountTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// accountCharts returns a bar per device.
+// accountCharts returns a chart with a bar per device.
 func accountCharts(a *analyze.Analysis) []Block {
 	whole := "the mean step of " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count == 0 {

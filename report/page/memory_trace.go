@@ -19,7 +19,7 @@ type memoryTraceData struct {
 	// Lives has five numbers per allocation: event (as difference to the previous one), number of events until it is
 	// freed, bytes, category, and stack from 1 (0: none). Event -1 is before the recording.
 	Lives  []int64  `json:"lives"`
-	Others int      `json:"others,omitempty"` // number of smaller allocations, followed by their bytes
+	Others int      `json:"others,omitempty"` // number of smaller allocations; Bytes is their sum
 	Bytes  int64    `json:"other_bytes,omitempty"`
 	Stacks [][]int  `json:"stacks"` // the innermost frame first
 	Frames []string `json:"frames"`

@@ -52,7 +52,8 @@ func showIn(where Where, s Section) Section {
 	return s
 }
 
-// printed is the set of formats that print from top to bottom, where the step's other figures follow the stages.
+// printed is the set of formats without links between sections. In these, the step's other figures follow the stages,
+// since a reader of a terminal sees the end of a report first.
 const printed = Terminal | Markdown
 
 // runSections builds the sections of a run; id is the prefix of their IDs.

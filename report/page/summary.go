@@ -115,7 +115,7 @@ func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 		}
 	}
 	for _, s := range waits {
-		if s.Host.Median > 0.01*total { // a wait for nothing takes a moment too
+		if s.Host.Median > 0.01*total { // a wait that returns at once also takes some time
 			where = append(where, s.Name)
 		}
 	}

@@ -170,7 +170,7 @@ func thinRows(rows []boxRow) int64 {
 	}
 }
 
-// merge joins neighbours that are shorter than res together and within res of each other.
+// merge joins neighbours whose common length, and the gap between them, are below res, ns.
 func merge(v []box, res int64) []box {
 	out := v[:0]
 	for _, b := range v {

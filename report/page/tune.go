@@ -13,7 +13,7 @@ import (
 )
 
 // Tune builds the page of a tuning: the recommendation with its command and lines to change, a row per knob and value,
-// curves, and failures; or the claims, for a result of claims.
+// curves, and failures. If the result has tested claims of tuning guides, the page shows the claims instead.
 func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")

@@ -272,7 +272,7 @@ func (d *drawing) writeFinding(tid int, f *gpuprof.Finding, spans []model.Span) 
 	for i, s := range model.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
-			m.args = first // once, since all marks share them
+			m.args = first // evidence, caveats and sites are only in the first mark
 		}
 		marks = append(marks, m)
 	}

@@ -180,8 +180,8 @@ func thinPeaks(v []float64, most int) []int {
 	return out
 }
 
-// findBlocks collects the flagged samples and the times of the blocks of samples. If the next block follows soon, its
-// start is the end of the block's last sample.
+// findBlocks collects the flagged samples and the times of the blocks of samples. The end of a block's last sample is
+// not recorded; if the next block follows soon, the start of that block counts as the end.
 func (w *Watched) findBlocks(r *gpuprof.Run) {
 	codes := map[string]bool{}
 	for i := 0; i < len(r.Order); {

@@ -40,7 +40,7 @@ type room struct {
 	found             counts
 }
 
-// allowance returns how many cases of a kind the limits permit in a package: at least one, however small it is.
+// allowance returns how many cases of a kind the limits permit in a package: at least one, even in a small package.
 func (r *room) allowance(k int) int {
 	of := r.functions
 	if k < commentKinds {
