@@ -9,25 +9,27 @@ import (
 const (
 	anchorTries = 16
 	goodSlack   = 5_000 // ns: far below any stage that is reported
-	// mostDrift is the largest relative difference of comparable clocks; the check of step periods reports a larger one.
+	// mostDrift is the largest relative difference between the two clock rates that is corrected. A larger one is left
+	// for the check of step periods to report.
 	mostDrift = 0.01
-	// driftBound is the relative error to which the rate must be known before it replaces 1.
+	// driftBound is the largest relative error of a measured rate; a less precise measurement is ignored.
 	driftBound = 1e-4
 )
 
 // synchroniser relates the device's event clock to the caller's clock. Each block records an anchor event between two
-// reads of the caller's clock, whose distance (slack) bounds the error of the anchor's time. The first anchor is the
-// origin. The time from origin to a later anchor on both clocks gives the ratio of their rates, with an error of both
-// slacks over that time. Elapsed times between events are single precision, with a relative error of 6e-8: enough for
-// the ratio, not for a long time. So times in a block count from the block's own anchor.
+// reads of the caller's clock. Half the time between the reads (slack) bounds the error of the anchor's time. The first
+// anchor is the origin. The time from the origin to a later anchor, on both clocks, gives the ratio of the clock rates;
+// its relative error is the sum of both slacks divided by this time. The device returns elapsed times in single
+// precision (relative error 6e-8), which is precise enough for the ratio, but not for long times in ns. Times in a
+// block are therefore relative to the block's own anchor.
 type synchroniser struct {
 	origin     device.Event
 	started    bool
-	host       int64 // the origin on the caller's clock
-	slack      int64
+	host       int64   // the origin on the caller's clock, ns
+	slack      int64   // of the origin, ns
 	measured   float64 // the caller's seconds per device second; 0 if unknown
-	bound      float64
-	multiplier float64 // measured, or 1 unless the rate is known to differ from 1
+	bound      float64 // relative error of measured
+	multiplier float64 // measured if it differs from 1 by more than bound, else 1
 }
 
 func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.Event) (host, slack int64, err error) {
@@ -49,7 +51,7 @@ func (c *synchroniser) reset(dev device.Device, s device.Stream, anchor device.E
 	return host, slack, nil
 }
 
-// compareClocks updates the rate from the time between origin and an anchor on both clocks.
+// compareClocks updates the rate from the time between the origin and an anchor, in ns on each clock.
 func (c *synchroniser) compareClocks(device, host, slack int64) {
 	if device <= 0 || host <= 0 {
 		return
@@ -73,8 +75,8 @@ func (c *synchroniser) hostTime(ns int64) int64 {
 	return int64(math.Round(float64(ns) * c.multiplier))
 }
 
-// recordAnchor records an event between two reads of the caller's clock, until the reads are close or the tries are
-// used up. The result is of the last try, since the event keeps only its last record.
+// recordAnchor records an event between two reads of the caller's clock. It repeats this until the reads are close
+// enough, at most anchorTries times. It returns the last try's time and slack, since the event keeps its last record.
 func recordAnchor(s device.Stream, e device.Event) (host, slack int64, err error) {
 	for range anchorTries {
 		h0 := Now()

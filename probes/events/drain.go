@@ -10,30 +10,33 @@ import (
 type Span struct {
 	Stage int
 	Step  int // index in the block
-	// HostStart and HostEnd bound the caller's time in the span; of a device stage that is the time to enqueue.
+	// HostStart and HostEnd bound the caller's time in the span. For a device stage, this is the time to enqueue work.
 	HostStart, HostEnd int64
 	// DevStart and DevEnd are the times of the span's events on the caller's clock; OnDevice is false without events.
 	OnDevice         bool
 	DevStart, DevEnd int64
 	Stream           device.Stream
-	Meter            device.Meter // counts of calls in the span (Kernels pass)
+	Meter            device.Meter // launches, copies, bytes and waits in the span (Kernels pass only)
 }
 
 // Block holds a block's records.
 type Block struct {
-	// Begin has the device time at which each step begins and, last, the block ends: Period[i] = Begin[i+1]-Begin[i].
+	// Begin has the device time, ns, at which each step begins and, last, the block ends. The period of step i is
+	// Begin[i+1]-Begin[i].
 	Begin []int64
-	// Ends has the device time at which each step ends, with EndEvents; nil if a step ends where the next begins.
+	// Ends has the device time, ns, at which each step ends, if EndEvents was called; else nil: a step ends where the
+	// next one begins.
 	Ends []int64
-	// HostBegin has the time at which each step begins on the caller's clock, without the block's end.
+	// HostBegin has the time, ns, at which each step begins on the caller's clock, without an entry for the block's
+	// end.
 	HostBegin []int64
 	Spans     []Span
 	Launches  []Launch // Kernels pass
 }
 
-// Drain reads a block's records; the streams must be idle. Device times count from the begin event of their step, and
-// steps are chained from the anchor, so that single-precision times stay exact in a long block. They are scaled if the
-// two clocks run at different rates.
+// Drain reads a block's records; the streams must be idle. anchorHost is the result of Reset. Device times are measured
+// from the begin event of their step, and each begin event from the one before, so that single-precision times stay
+// exact in a long block. They are scaled if the two clocks run at different rates.
 func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if r.err != nil {
 		return nil, r.err

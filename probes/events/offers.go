@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// The optional interfaces of a device. Tracer has all their methods, which call the device's with the device's own
-// streams instead of traced ones. If the device lacks a method, the error is an ErrUsage that names it.
+// Tracer implements all optional interfaces of a device. Each method calls the wrapped device's method, with the
+// device's own stream in place of the traced one. If the device lacks the method, the error is an ErrUsage.
 
 var (
 	_ device.Threader     = (*Tracer)(nil)

@@ -68,7 +68,8 @@ type Recorder struct {
 	sync   synchroniser
 }
 
-// NewRecorder creates all events for blocks of at most so many steps. tracer records the launches of the Kernels pass.
+// NewRecorder returns a recorder for blocks of at most steps steps, with all events created in advance. tracer records
+// the launches of the Kernels pass.
 func NewRecorder(dev device.Device, main device.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
 	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
 	spans := 0
@@ -128,13 +129,14 @@ func (r *Recorder) EndStep() error {
 }
 
 // Reset empties the recorder for a block of pass p and relates the device's clock to the caller's (synchroniser). The
-// streams must be idle. anchorHost and slack are nanoseconds of Now.
+// streams must be idle. anchorHost is the time of the block's anchor event, in ns of Now; slack bounds its error, ns.
 func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
 	r.pass, r.n, r.err = p, 0, nil
 	return r.sync.reset(r.dev, r.main, r.anchor)
 }
 
-// Drift returns the caller's seconds per device second, with the uncertainty; ok is false before two distant blocks.
+// Drift returns the caller's seconds per device second, with the relative uncertainty. ok is false until two blocks
+// were far enough apart to measure the ratio.
 func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
 	return r.sync.measured, r.sync.bound, r.sync.measured > 0
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/ptx"
 )
 
-// Tracer is a device that can record an event before and after every launch and copy. Sessions run on it unchanged.
-// Tracing is on only in the kernel pass; off, it costs one comparison per launch.
+// Tracer wraps a device and can record an event before and after every launch and copy. Workloads run on a Tracer as on
+// the device. Tracing is on only in the Kernels pass; while off, it costs one comparison per launch.
 type Tracer struct {
 	device.Device
 	on    bool
@@ -43,7 +43,8 @@ type Launch struct {
 	Stage      int
 	Stream     device.Stream
 	Start, End int64 // nanoseconds
-	// Func and N describe the launch; Func is nil for a copy, a replay and a library call.
+	// Func, N and Args are the kernel, its number of items and its arguments; Func is nil for a copy, a replay of a
+	// graph and a library call.
 	Func device.Func
 	N    int
 	Args device.Args
@@ -94,8 +95,8 @@ func (t *Tracer) Load(k *device.Kernel) (device.Func, error) {
 	return t.Device.Load(k)
 }
 
-// Touched reports whether the device got any call: a set-up that failed before the first was refused, and is not
-// broken.
+// Touched reports whether the device was asked for memory, a kernel or a stream. If a workload's set-up fails before
+// that, the device is not the cause.
 func (t *Tracer) Touched() bool { return t.touched }
 
 // CodeHash identifies the PTX of all loaded kernels, in any order: the first 16 hexadecimal digits of the SHA-256 of

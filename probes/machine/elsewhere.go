@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// notRead is a line of doctor on another system, for a value that gpuprof reads from files of Linux.
+// notRead is a line that gpuprof doctor prints on systems other than Linux, for a value that it reads from Linux files.
 type notRead struct {
 	found       string // "unknown" if empty
 	reason, fix string

@@ -22,7 +22,7 @@ func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	}
 	lines = append(lines, gpuLine(noGPU, g), m.raplLine(), m.perfLine())
 	for i, l := range lines {
-		// The driver line applies to Windows too.
+		// driverLine checks for the driver on every system, and uses unreadLine itself.
 		if other, ok := unreadLine(m.system, l.Name); ok && l.Name != driverName {
 			lines[i] = other
 		}

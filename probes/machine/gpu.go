@@ -7,17 +7,17 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Driver is the result of loading the driver's library. The caller loads it, since a file with the library's name may
-// be no driver, or one of another machine.
+// Driver is the result of loading the driver's library. Finding a file with the library's name is not enough: it may be
+// no driver, or the driver of another machine.
 type Driver struct {
 	Path string // the loaded file; "" if none was loaded
 	CUDA string // newest supported version, "12.4"
 	Err  error  // why the driver cannot be used, with the fix
-	// Absent: no such library exists.
+	// Absent reports that no driver library was found.
 	Absent bool
 }
 
-// GPU holds what the machine's files tell about its NVIDIA GPUs; no device node is opened for it.
+// GPU describes the machine's NVIDIA GPUs by its files, without opening a device node.
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
@@ -46,8 +46,8 @@ func (m Machine) FindGPU(d Driver) GPU {
 	return g
 }
 
-// isWSL reports whether Windows would share the GPU with WSL. The driver belongs on Windows: one that is installed
-// inside WSL would replace it.
+// isWSL reports whether this is WSL 2, with a GPU shared by Windows. The driver must then be installed on Windows: a
+// driver installed inside WSL would replace the shared one.
 func (g GPU) isWSL() bool { return g.isLinux() && g.Shared != "" }
 
 // Texts about a GPU under WSL; /usr/lib/wsl/lib is one of the folders in dynlib.Places.

@@ -9,7 +9,7 @@ type usage struct {
 	ok bool // the read succeeded
 }
 
-// addUsage adds the counts of getrusage; the first of them reads all.
+// addUsage adds the quantities of getrusage; reading the first one reads all.
 func (t *Telemetry) addUsage() {
 	u := &t.usage
 	t.add("process_cpu_time", "s", true, func() (float64, bool) {

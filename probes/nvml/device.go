@@ -30,7 +30,7 @@ type Device struct {
 	sampler *sampler.Sampler // nil without sampling
 }
 
-// throttleReasons names the cumulative counters, in ns.
+// throttleReasons lists NVML's cumulative counters of throttled time, in ns, with gpuprof's names for the reasons.
 var throttleReasons = []struct {
 	name string
 	id   uint32

@@ -92,7 +92,7 @@ func (d DeviceInfo) migLine() gpuprof.CheckLine {
 			"a process sees one instance; power, energy and utilisation belong to all of them together and stay unknown",
 			"choose an instance by its name or UUID; for the whole GPU, nvidia-smi -i "+fmt.Sprint(d.Index)+" -mig 0")
 	}
-	return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "this GPU has none"} // only such GPUs do not support MIG mode
+	return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "this GPU has none"} // every GPU with MIG reports its mode
 }
 
 func (d DeviceInfo) computeModeLine() gpuprof.CheckLine {

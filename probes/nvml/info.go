@@ -244,5 +244,5 @@ func hashName(name string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// cpuCount returns the number of logical CPUs for an affinity mask.
+// cpuCount returns the number of logical CPUs for which an affinity mask needs bits.
 func cpuCount() int { return max(runtime.NumCPU(), 1024) }

@@ -150,7 +150,8 @@ func (l *Library) Device(name string) (*Device, error) {
 	return newDevice(whole, part, list[at.GPU], at.Instance), nil
 }
 
-// Place is an index into a list of DeviceInfo, and one into that GPU's instances, or -1.
+// Place is the position of a device: GPU is an index into a list of DeviceInfo. Instance is an index into that GPU's
+// Instances, or -1 for the whole GPU.
 type Place struct{ GPU, Instance int }
 
 // Select finds the device of a name, as Library.Device does.

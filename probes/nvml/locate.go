@@ -12,13 +12,14 @@ import (
 // Located is an NVIDIA GPU in the kernel's lists, known even if NVML cannot query it.
 type Located struct {
 	PCI  string // "0000:17:00.0"
-	UUID string // UUID of the GPU's last start by the driver; "" if never started
+	UUID string // UUID that the driver read when it last started the GPU; "" if it never did
 	// Driver reports that the NVIDIA driver lists the GPU, not just the PCI bus.
 	Driver bool
 }
 
-// Locate lists the GPUs by PCI address. The list is that of the NVIDIA driver, which keeps the UUID of a lost GPU, or
-// without it that of the PCI bus. It is empty if the kernel shows no list. root is the folder with /proc and /sys.
+// Locate lists the GPUs by PCI address. It reads the list of the NVIDIA driver, which keeps the UUID of a lost GPU, or
+// without this driver the list of the PCI bus. Without either, it returns no GPU. root is the folder with /proc and
+// /sys.
 func Locate(root string) []Located {
 	var out []Located
 	files, _ := filepath.Glob(filepath.Join(root, "proc", "driver", "nvidia", "gpus", "*", "information")) // cannot fail: the pattern is valid
@@ -62,10 +63,10 @@ func fileBegins(file, with string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte(with))
 }
 
-// Identify sets missing addresses and UUIDs of NVML's GPUs from found, the kernel's list. It sets an address only if
-// both lists have the same length. The address is the only unused one, or else the one at the GPU's position. The
-// latter is valid because NVML lists GPUs by PCI address; it is used only if all known addresses have equal positions
-// in both lists.
+// Identify fills in missing addresses and UUIDs of NVML's GPUs from found, the kernel's list. It sets an address only
+// for a faulty GPU, and only if both lists have the same length. If all known addresses have equal positions in both
+// lists, it takes the address at the GPU's position, since NVML lists GPUs by PCI address. Otherwise it takes the only
+// address in found that no GPU of the list has.
 func Identify(list []DeviceInfo, found []Located) {
 	uuids, free := map[string]string{}, map[string]bool{}
 	for _, g := range found {
@@ -98,8 +99,8 @@ func Identify(list []DeviceInfo, found []Located) {
 	}
 }
 
-// Unlisted returns the driver's GPUs that NVML does not list; none if a listed GPU has no address, since an unlisted
-// address may be its own.
+// Unlisted returns the driver's GPUs that NVML does not list. If a listed GPU has no address, it returns none, since
+// that GPU may be the one that seems to be missing.
 func Unlisted(list []DeviceInfo, found []Located) []Located {
 	var out []Located
 	for _, g := range found {

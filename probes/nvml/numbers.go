@@ -14,7 +14,7 @@ func readPlain[T uint32 | uint64](unit float64, get func(t *table) func(d ref, v
 	return readPart(unit, get, func(v *T) float64 { return float64(*v) })
 }
 
-// readKind returns a reader of a number of kind k, for functions that NVML has for several kinds.
+// readKind returns a reader for an NVML function that takes a kind (of clock, sensor or counter) as an argument.
 func readKind(unit float64, k uint32, get func(t *table) func(d ref, kind uint32, v *uint32) result) reader {
 	return readPlain(unit, func(t *table) func(d ref, v *uint32) result {
 		f := get(t)

@@ -148,8 +148,8 @@ type table struct {
 	ComputeInstance func(d ref, id *uint32) result           `c:"nvmlDeviceGetComputeInstanceId"`
 }
 
-// load opens a library and checks that it can be started and stopped. The library stays loaded until the process ends,
-// so that no call can jump into unloaded code.
+// load opens a library and checks that it has the functions to start and stop NVML. The library stays loaded until the
+// process ends, so that no call can jump into unloaded code.
 func load(paths []string) (*table, error) {
 	lib, path, err := dynlib.First(paths)
 	if err != nil {

@@ -91,7 +91,7 @@ func (d *Device) quantities() []sampler.Quantity {
 	})
 }
 
-// addThrottles adds the known counters; the first one reads all of them.
+// addThrottles adds the counters that NVML reports. Reading the first one reads all of them.
 func (d *Device) addThrottles(add func(name, unit string, total bool, read func() (float64, bool))) {
 	counters := make([]field, len(throttleReasons))
 	for i := range counters {

@@ -15,7 +15,7 @@ import (
 const Capacity = 1200
 
 // Quantity is a value to sample. Read must not allocate: the garbage collector would disturb the measured program. A
-// Sampler reads its quantities in order, so the first one can read for the next.
+// Sampler reads its quantities in order, so that the Read of one quantity can store the values of the next ones.
 type Quantity struct {
 	Name, Unit string
 	Total      bool // subtract the first successful reading

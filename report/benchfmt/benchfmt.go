@@ -1,5 +1,5 @@
 // Package benchfmt writes runs in the Go benchmark format, for benchstat. Each process has a line per set of metrics,
-// so that a replicate of benchstat is a process, and its value is the process's median.
+// with the process's medians, so that benchstat treats processes as replicates.
 //
 // The line of the step has sec/op, throughput and exact counters. The line of a stage (/stage=NAME) has device-sec/op,
 // host-sec/op and exposed-sec/op; these are other units, so that no mean mixes stages with steps. Configuration lines

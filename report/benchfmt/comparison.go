@@ -13,8 +13,8 @@ import (
 )
 
 // WriteComparison writes both sides of a comparison, a line per process and metric. The name ends in the side, for
-// benchstat -col /side FILE. A gate's metric has the processes of the stage that decided it. A metric without samples
-// has no line.
+// benchstat -col /side FILE. gpuprof gate tests in several stages: a metric has the processes of the stage that decided
+// it. A metric without samples has no line.
 func WriteComparison(w io.Writer, c *compare.Comparison) error {
 	if c == nil {
 		return view.ErrNoRun("benchmark lines")

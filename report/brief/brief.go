@@ -1,6 +1,7 @@
-// Package brief shortens a document of gpuprof to a number of tokens, for agents that read it with a language model. It
-// has the answer, the findings with their change and the command that verifies it, and counts of omitted items. Each
-// builder is a pure function of a document; Write shortens and encodes.
+// Package brief shortens a result document of gpuprof (a run, an analysis, a comparison) to a number of tokens, for
+// agents that read it with a language model. The short document has the answer, the findings with their change and the
+// command that verifies the change, and counts of omitted items. A builder is a pure function of the complete document;
+// Write shortens its result to the number of tokens and encodes it.
 package brief
 
 import (
@@ -62,7 +63,8 @@ type Outcome struct {
 	Outcome  string `json:"outcome"`   // "gone", "smaller", "unchanged", "larger", "new"
 	CameTrue string `json:"came_true"` // "yes", "partly", "no", "not tried", "unknown"
 	Text     string `json:"text"`
-	// Delivered is the time saved in the finding's parts of the step, s, with its 95 % interval; null if unknown.
+	// Delivered is the time saved per step in the parts that the finding claimed, s, with its 95 % interval; null if
+	// unknown.
 	Delivered gpuprof.Number    `json:"delivered_s"`
 	Interval  [2]gpuprof.Number `json:"interval"`
 }
@@ -118,7 +120,7 @@ func newDocument(of gpuprof.Head) *Document {
 	}
 }
 
-// unknownNumber encodes as null.
+// unknownNumber returns NaN, which is encoded as null.
 func unknownNumber() gpuprof.Number { return gpuprof.Number(math.NaN()) }
 
 func optionalNumber(v float64) *gpuprof.Number { n := gpuprof.Number(v); return &n }
@@ -138,7 +140,7 @@ func (d *Document) countSkipped(what string, n int) {
 	}
 }
 
-// mostInputs limits the input files that a document names.
+// mostInputs limits the input files, places, devices and runs that a document names.
 const mostInputs = 3
 
 func (d *Document) addInputs(paths ...string) {
@@ -157,7 +159,7 @@ func cutText(s string, limit int) string { return cutToBytes(s, limit, view.Cut)
 // cutPlace cuts the front of a code place, to about placeText bytes of JSON.
 func cutPlace(s string) string { return cutToBytes(s, placeText, view.CutPlace) }
 
-// least is the least number of characters of a cut text.
+// least is the number of characters below which no text is cut.
 const least = 8
 
 func cutToBytes(s string, limit int, cut func(s string, runes int) string) string {

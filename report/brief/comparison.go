@@ -33,7 +33,7 @@ func Comparison(c *compare.Comparison) *Document {
 	return d
 }
 
-// failedOf lists the benchmarks without a figure.
+// failedOf returns an instruction for each benchmark that failed to give a figure.
 func failedOf(c *compare.Comparison) []string {
 	var out []string
 	for _, f := range c.Failed {

@@ -148,7 +148,7 @@ func (t *rows) addRow(cells ...string) {
 	t.all = append(t.all, escapeFormulas(slices.Concat(t.first, cells)))
 }
 
-// escapeFormulas marks texts that a spreadsheet would run as formulas.
+// escapeFormulas puts an apostrophe before texts that a spreadsheet would run as formulas.
 func escapeFormulas(row []string) []string {
 	for i, c := range row {
 		if _, err := strconv.ParseFloat(c, 64); err != nil && c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {

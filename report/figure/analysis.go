@@ -56,8 +56,8 @@ func (p part) formatShare(whole int64) string {
 	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// splitParts divides a device's time into classes of operations, then idle states. Classes come longest first; those
-// without a tone are one part.
+// splitParts divides a device's time into classes of operations, longest first, then idle states. Classes without a
+// colour of their own are joined to one part; tones has the number of each class's colour.
 func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[model.Class]int) []part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(classes[b], classes[a]) })
@@ -77,7 +77,8 @@ func splitParts(classes map[model.Class]int64, idle []analyze.Part, tones map[mo
 	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
 }
 
-// Accounts draws the parts of the devices' mean time, the longest first, and below them a bar per device.
+// Accounts draws how the mean step divides into classes of operations and idle states, the longest first. Below them is
+// a divided bar per device.
 func Accounts(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
@@ -164,7 +165,7 @@ func inputLabel(a *analyze.Analysis, input int) string {
 
 const maxSteps = 120
 
-// Steps draws a column per step, divided by its device's activity.
+// Steps draws a column per step, divided by what the device did.
 func Steps(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
 	var all []analyze.StepTime
@@ -215,7 +216,8 @@ func stepLabel(s *analyze.StepTime, i int) string {
 	return fmt.Sprint(i)
 }
 
-// stepParts divides a step by splitParts; a step without device time into the data loader and the remainder.
+// stepParts divides a step as splitParts does. A step without device time is divided into the time in the data loader
+// and the remainder.
 func stepParts(s *analyze.StepTime, tones map[model.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
@@ -290,7 +292,8 @@ func BothOverviews(c *analyze.Comparison, old, now []*analyze.Index) *Figure {
 	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
-// overviewPanel draws a device's time in columns. Each class or idle state is one mark with a box per column.
+// overviewPanel draws a device's time in columns. Each class or idle state is one mark with a box per column. longest
+// is the length of the time axis in ns.
 func overviewPanel(f *Figure, x *analyze.Index, d *analyze.DeviceTime, longest int64, tones map[model.Class]int) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: secondsAxis("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true

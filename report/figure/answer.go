@@ -10,10 +10,10 @@ type BarPart struct {
 	Name  string
 	Share float64
 	Text  string
-	Place int // position of a stage in the step, which determines the tone; -1 if the name does
+	Place int // position of a stage in the step, which determines the colour; -1 if the name determines it
 }
 
-// tone returns a part's tone: of loads by outcome, of stages by position, otherwise by name.
+// tone returns a part's colour: by outcome for requests, by position for stages, otherwise by name.
 func (p BarPart) tone() Tone {
 	switch {
 	case p.Name == "in time":
@@ -62,7 +62,7 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 	return f
 }
 
-// newsOf converts an answer's tone, so that charts agree with tables and the answer.
+// newsOf returns the rating for an answer's tone, so that charts agree with tables and the answer.
 func newsOf(t gpuprof.Tone) news {
 	switch t {
 	case gpuprof.ToneGood:

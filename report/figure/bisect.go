@@ -28,7 +28,7 @@ func Chances(s *bisect.Search) *Figure {
 	return f
 }
 
-// commitAxis returns an axis with the commits from the oldest to BAD.
+// commitAxis returns an axis with the commits of the range, from the oldest to BAD, the newest.
 func commitAxis(s *bisect.Search) Axis {
 	n := float64(s.N())
 	return Axis{Min: 0.5, Max: n + 0.5, Label: fmt.Sprintf("commit: 1 follows %s, %d is %s", s.Good.Short(), s.N(), s.At(s.N()).Short())}

@@ -21,14 +21,14 @@ type Figure struct {
 	Behind []Mark  // bands behind all panels, which share an X axis
 	Notes  []string
 
-	// Texts that only a file of its own shows, since a page has them elsewhere: subject, device and date, remarks.
+	// Texts that only a standalone file shows, since a page has them elsewhere: subject, device and date, remarks.
 	Subject string
 	Context []string
 	Remarks []string
 	Tool    string // version of gpuprof that made the document
 
-	// Lacks is the reason why the document has no such figure. Notice is drawn instead of panels: that reason, or why
-	// there are no times.
+	// Lacks is the reason why the document has no such figure; "" if it has one. Notice is the text drawn instead of
+	// panels: the same reason as a sentence, or why the run has no times.
 	Lacks  string
 	Notice string
 }
@@ -36,7 +36,7 @@ type Figure struct {
 // Empty reports whether there is nothing to draw.
 func (f *Figure) Empty() bool { return len(f.Panels) == 0 }
 
-// setLacking empties the figure, for the reason why.
+// setLacking removes the panels and the legend, and sets Lacks and Notice to the reason why.
 func (f *Figure) setLacking(why string) *Figure {
 	f.Panels, f.Legend = nil, nil
 	f.Lacks, f.Notice = why, strings.ToUpper(why[:1])+why[1:]+"."
@@ -48,15 +48,15 @@ type Entry struct {
 	Text  string
 	Tone  Tone
 	Form  Form
-	Dot   bool // the sample is a dot of Shape, else a swatch
+	Dot   bool // the text follows a dot of Shape, else a swatch
 	Shape Shape
 }
 
 // Panel is a pair of axes with marks.
 type Panel struct {
-	Name, Sub string   // left of it
-	Title     string   // above it
-	Right     []string // right of it, lines
+	Name, Sub string   // left of the plot area
+	Title     string   // above the plot area
+	Right     []string // lines right of the plot area
 	RowNotes  []string // right of each row of a Rows axis
 	X, Y      Axis
 	Height    float64 // preferred height of the plot area
@@ -78,12 +78,12 @@ const (
 type Axis struct {
 	Scale    Scale
 	Min, Max float64
-	Unit     float64 // divisor of tick labels; 0 means 1
-	Label    string  // with the unit: "step time (ms)"
-	Ticks    []Tick  // nil: round values
-	Changes  bool    // logarithmic axis of ratios, with ticks such as +5 % and x2
-	Bare     bool    // no ticks and no line
-	Names    []string
+	Unit     float64  // divisor of tick labels; 0 means 1
+	Label    string   // with the unit: "step time (ms)"
+	Ticks    []Tick   // nil: round values
+	Changes  bool     // logarithmic axis of ratios, with ticks such as +5 % and x2
+	Bare     bool     // no ticks and no line
+	Names    []string // one per row, for Rows
 }
 
 // Tick is a labelled position on an axis.
@@ -104,7 +104,7 @@ const (
 	Samples             // a small dot at each of Points
 	Dot                 // at X0, Y0
 	Range               // interval from X0, Y0 to X1, Y1, horizontal or vertical
-	Rule                // line across the panel: at X0, or at Y0 if Across; its text is away from Y0
+	Rule                // vertical line at X0, with its text at the end away from Y0; horizontal at Y0 if Across
 	Band                // X0 to X1 over the whole height
 	Flags               // short marks at the top, at the X of Points
 	Label               // Text at X0, Y0
@@ -155,7 +155,7 @@ func secondsAxis(label string, most float64) Axis {
 	return Axis{Max: most, Unit: unit, Label: label + " (" + name + ")"}
 }
 
-// addRemark adds a text that only a file of its own shows, below the panels.
+// addRemark adds a text below the panels that only a standalone file shows.
 func (f *Figure) addRemark(s string) { f.Remarks = append(f.Remarks, s) }
 
 // addEntry adds an entry to the legend, once.
@@ -167,7 +167,7 @@ func (f *Figure) addEntry(e Entry) {
 
 func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
-const mostSpoken = 40 // limit of the marks in the description
+const mostSpoken = 40 // with more tooltips, the description has none
 
 // Words returns the description with the texts of the tooltips, for readers who cannot see the chart.
 func (f *Figure) Words() string {

@@ -14,7 +14,7 @@ type ratioRow struct {
 	news          news
 }
 
-// news is the rating of a ratio, good to bad, as a tone and a shape.
+// news is the rating of a ratio, from good to bad, as the colour and the shape of its dot.
 type news struct {
 	tone  Tone
 	shape Shape
@@ -65,8 +65,8 @@ func forestPanel(all []ratioRow, label string, guides ...float64) Panel {
 	return p
 }
 
-// Ratios beyond leastRatio and mostRatio are drawn at the edge. An interval's end is too, if it is more than
-// intervalReach times beyond the outermost ratio: one uncertain figure must not squeeze all others.
+// Ratios below leastRatio and above mostRatio are drawn at the edge. An interval's end is also drawn at the edge if its
+// factor beyond the outermost ratio exceeds intervalReach: one uncertain figure must not squeeze all others.
 const (
 	leastRatio    = 0.05
 	mostRatio     = 20

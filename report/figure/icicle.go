@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// iciclePanel draws frames below their callers. A frame is as wide as its time or bytes with its callees; most is the
-// largest end. amount formats a width for tooltips. The caller sets the X axis.
+// iciclePanel draws frames below their callers. A frame's width is its time or bytes, including its callees; most is
+// the right end of the rightmost frame. amount formats a width for tooltips. The caller of iciclePanel sets the X axis.
 func iciclePanel(calls []memsnap.Call, amount func(int64) string) (p Panel, most float64) {
 	deepest := 0
 	for _, c := range calls {

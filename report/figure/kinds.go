@@ -16,13 +16,13 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kind is one figure of a document D.
+// kind is one of the figures that can be drawn from a document of type D.
 type kind[D any] struct {
 	name string // value of --plot
 	draw func(D) *Figure
 }
 
-// The figures of each document; the first is the default.
+// Each of the following functions lists the figures of one kind of document; the first figure is the default.
 
 func runKinds() []kind[[]*gpuprof.Run] {
 	first := func(draw func(*gpuprof.Run) *Figure) func([]*gpuprof.Run) *Figure {
@@ -75,7 +75,7 @@ func memoryKinds() []kind[*memsnap.Analysis] {
 	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
 
-// document is a kind of document with its figures, and a command that writes one.
+// document is a kind of document with its figures, and a command line that writes a document of this kind.
 type document struct {
 	what, command string // the command has -o
 	names         []string
@@ -161,12 +161,14 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	return drawNamed("a run", runKinds(), runs, len(runs) == 0, want)
 }
 
-// OfComparison is OfRuns for a comparison. "" draws the waterfall if stages explain the change, else the ratios.
+// OfComparison draws a comparison's figure named want; errors as OfRuns. "" draws the waterfall if stages explain the
+// change, else the ratios.
 func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
 	return drawNamed("a comparison", comparisonKinds(), c, c == nil, want)
 }
 
-// OfTuning is OfRuns for a tuning result. "" draws the effect of each knob, or of each claim.
+// OfTuning draws a tuning result's figure named want; errors as OfRuns. "" draws the effect of each knob, or of each
+// claim.
 func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	if r != nil && len(r.Claims) > 0 {
 		return drawNamed("a tuning result", []kind[*tune.Result]{{"effects", Claims}}, r, false, want)
@@ -174,32 +176,35 @@ func OfTuning(r *tune.Result, want string) (*Figure, error) {
 	return drawNamed("a tuning result", tuningKinds(), r, r == nil, want)
 }
 
-// OfAnalysis is OfRuns for an analysis. "" draws the parts of the devices' time. Without xs it has no overview.
+// OfAnalysis draws an analysis's figure named want; errors as OfRuns. "" draws the parts of the devices' time. xs are
+// the indexes of the traces, without which the figure "overview" is missing.
 func OfAnalysis(a *analyze.Analysis, xs []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("an analysis", analysisKinds(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
-// OfTraces is OfRuns for a comparison of traces. Without old and now, the indexes of both sides, it has no overview.
+// OfTraces draws the figure named want of a comparison of traces; errors as OfRuns. old and now are the indexes of the
+// traces of both sides, without which the figure "overview" is missing.
 func OfTraces(c *analyze.Comparison, old, now []*analyze.Index, want string) (*Figure, error) {
 	return drawNamed("a comparison of traces", traceKinds(), sides{c, old, now}, c == nil, want)
 }
 
-// OfBisect is OfRuns for a search for a commit. "" draws the probability of each commit.
+// OfBisect draws the figure named want of a search for a commit; errors as OfRuns. "" draws the probability of each
+// commit.
 func OfBisect(s *bisect.Search, want string) (*Figure, error) {
 	return drawNamed("a bisection", bisectKinds(), s, s == nil, want)
 }
 
-// OfMemory is OfRuns for an analysis of memory. "" draws memory over time.
+// OfMemory draws the figure named want of an analysis of memory; errors as OfRuns. "" draws memory over time.
 func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
 	return drawNamed("an analysis of memory", memoryKinds(), a, a == nil, want)
 }
 
-// OfHistory is OfRuns for a history, whose only figure is its trends.
+// OfHistory draws a history's trends, its only figure; errors as OfRuns.
 func OfHistory(r *history.Report, want string) (*Figure, error) {
 	return drawNamed("a history", historyKinds(), r, r == nil, want)
 }
 
-// OfFleet is OfRuns for a job's report, whose only figure is the time that ranks wait for each other.
+// OfFleet draws the time that a job's ranks wait for each other, its only figure; errors as OfRuns.
 func OfFleet(r *fleet.Report, want string) (*Figure, error) {
 	return drawNamed("a fleet report", fleetKinds(), r, r == nil, want)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// pageWidth is the width of a figure in a page. In a file of its own, one unit is one point.
+// pageWidth is the width of a figure in a page, in units of the layout. In a standalone file, one unit is one point.
 const pageWidth = 960.0
 
-// narrowWidth is the width of a figure on a phone.
+// narrowWidth is the width of a figure on a phone, in units of the layout.
 const narrowWidth = 380.0
 
 const (
@@ -96,8 +96,8 @@ func (d *drawing) addText(x, y float64, anchor int, tone Tone, class, s string) 
 	return true
 }
 
-// layOut lays out a figure of width w and height h (0: as high as the panels). alone adds the head that a file of its
-// own has.
+// layOut lays out a figure of width w and height h (0: as high as the panels). alone adds the title, the context and
+// the remarks, which only a standalone file shows.
 func (f *Figure) layOut(w, h float64, alone bool) *drawing {
 	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0

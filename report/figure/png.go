@@ -26,7 +26,7 @@ const (
 
 const dpi = 96
 
-// Write writes the figure as a file of its own, "svg" or "png", of width x height pixels (0: default). A PNG has
+// Write writes the figure as a standalone file, "svg" or "png", of width x height pixels (0: default). A PNG has
 // gpuprof's name in its metadata; an SVG names its font without embedding it. A size out of range is ErrUsage.
 func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	if width == 0 {

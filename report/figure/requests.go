@@ -73,7 +73,7 @@ func percentilePanel(q *loadtest.Requests) (Panel, error) {
 	type line struct {
 		processes []loadtest.Served
 		of        func(*loadtest.Served) *loadtest.Recorded
-		upTo      float64 // largest share with a latency of the service; above, the sender was late
+		upTo      float64 // largest share whose latency is the service's; above, it is the delay of a late sender
 		tone      Tone
 	}
 	lines := []line{{q.Processes, func(s *loadtest.Served) *loadtest.Recorded { return &s.Latency }, q.Told(), "p0"}}

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Roofline draws the measured peak rates, with a large point per counted stage and a small one per kernel.
+// Roofline draws the measured peak rates, with a large point per stage and a small one per kernel, if their flops and
+// bytes are counted.
 func Roofline(r *gpuprof.Run) *Figure {
 	f := newRunFigure("roofline", "Roofline", "Flop rate over arithmetic intensity on logarithms, under the peak rates measured on this device.", r)
 	roof := view.Roofline(r)
@@ -84,7 +85,7 @@ func ceilingMarks(roof view.Roof, x, y Axis) []Mark {
 		return Mark{Kind: Label, X0: at, Y0: over.At(at), Place: Left, Text: text}
 	}
 	out := []Mark{line(roof, left, ridge, x.Max), say(x.Max, roof, "matrix product "+view.SI(roof.FlopsPerS, "flop/s")), say(mid, roof, "copy "+view.SI(roof.BytesPerS, "B/s"))}
-	for _, l := range roof.Also { // the copy line continues to a higher ceiling, and leaves a lower one below it
+	for _, l := range roof.Also { // a higher ceiling extends the copy line; a lower one starts on it
 		own, ends := roof.With(l), l.FlopsPerS/roof.BytesPerS
 		out = append(out, line(own, min(ridge, ends), ends, x.Max), say(x.Max, own, l.Name+" product "+view.SI(l.FlopsPerS, "flop/s")))
 	}

@@ -35,7 +35,7 @@ func (f *Figure) setDate(t time.Time) {
 	}
 }
 
-// oneOf adds a remark with the run's number and setting if runs has several.
+// oneOf adds a remark with the number and the setting of the first run, which f shows, if runs has several.
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	if len(runs) > 1 {
 		s := fmt.Sprintf("run 1 of %d", len(runs))
@@ -47,7 +47,8 @@ func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
 	return f
 }
 
-// setRunLacking is setLacking, where why completes "drawing roofline: …". A run without times gets another notice.
+// setRunLacking is setLacking for a run; why completes the error "drawing roofline: …". For a run without times it sets
+// only Notice, with the run's status.
 func (f *Figure) setRunLacking(r *gpuprof.Run, why string) *Figure {
 	if !view.HasTimes(r) {
 		f.Notice = "No times: " + view.Headline(r)

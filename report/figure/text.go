@@ -29,7 +29,7 @@ func fontFace(size float64, bold bool) font.Face {
 	return faces().Lookup(f, vg.Length(size))
 }
 
-// The fonts are Liberation Sans, reduced to the characters of figures.
+// The fonts are Liberation Sans without the data that figures do not need (scripts/build/fonts).
 //
 //go:generate go run ../../scripts/build/fonts
 var (

@@ -57,7 +57,7 @@ func multiplesOf(lo, hi, step float64) []float64 {
 	return out
 }
 
-// tickText formats a tick with the decimals that tell the ticks apart.
+// tickText formats a tick with as many decimals as are needed to distinguish the ticks.
 func tickText(v float64, all []float64) string {
 	step := math.Abs(v)
 	if len(all) > 1 {

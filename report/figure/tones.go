@@ -46,8 +46,8 @@ func hostTones() map[string]Tone {
 	}
 }
 
-// partTone returns the tone of a named part of GPU time, host time or memory, for answers and charts alike. The tone of
-// a stage is by position instead (view.Tones).
+// partTone returns the tone of a named part of GPU time, host time or memory, for answers and charts alike. A stage's
+// tone depends on its position in the step instead (view.Tones).
 func partTone(name string) Tone {
 	for _, full := range []string{name, "outside, " + name} { // a program without operators has the short name
 		if tone, ok := hostTones()[full]; ok {

@@ -26,7 +26,7 @@ const (
 	maxMessage = 1000
 )
 
-// Active reports whether this is a step of GitHub Actions. getenv is os.Getenv.
+// Active reports whether the process runs in a step of GitHub Actions. getenv is os.Getenv.
 func Active(getenv func(string) string) bool {
 	return getenv("GITHUB_ACTIONS") == "true" || getenv("GITHUB_STEP_SUMMARY") != ""
 }

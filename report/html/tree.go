@@ -123,7 +123,7 @@ type cellView struct {
 	Sort  string // the figure that a table is sorted by, "" for the text
 }
 
-// cutName is the length from which the width of a column may cut a name, bytes.
+// cutName is the length in bytes above which a name may be wider than its column, and so be cut.
 const cutName = 30
 
 type listView struct {

@@ -2,8 +2,8 @@
 // and per budget. Regressions and exceeded budgets are failures, inconclusive metrics are skipped, benchmarks without a
 // figure are errors.
 //
-// JUnit XML has no official schema. The document uses what two schemas have in common: that of the Ant task, which
-// requires all attributes in a fixed order, and that of Jenkins and Surefire.
+// JUnit XML has no official schema. The output is valid under two schemas: the one of the Ant task, which requires all
+// attributes in a fixed order, and the one of Jenkins and Surefire.
 package junit
 
 import (
@@ -74,8 +74,8 @@ type outcome struct {
 	Text    string `xml:",chardata"`
 }
 
-// Write writes the comparison. To keep the limit it omits cases, passed ones first, and gives their number in a
-// property.
+// Write writes the comparison. If the output would exceed the limit, it omits cases, passed ones first, and writes
+// their number as a property.
 func Write(w io.Writer, c *compare.Comparison, o Options) error {
 	if c == nil {
 		return view.ErrNoRun("JUnit XML")

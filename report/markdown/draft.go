@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// draft is a document in parts, of which a size limit can drop rows.
+// draft is the text of a page in parts. To meet a size limit, limitText drops table rows.
 type draft struct{ parts []part }
 
-// part is a table row, another piece of a table (of is its table), or other text, which is never dropped alone.
+// part is a piece of text. A row of a table can be dropped alone; keep marks important rows. Other pieces of a table
+// are dropped if no row of the table is left. of is the piece's table, or nil for text outside of tables.
 type part struct {
 	s         string
 	of        *rowsOf
@@ -36,7 +37,7 @@ func (d *draft) limitText(limit int) string {
 			}
 			b.WriteString(countOmitted(p.of.left))
 			if p.of.shown > 0 {
-				continue // left in place of the table's closing line
+				continue // the count replaces the table's closing line
 			}
 		}
 		if rows[i] || !p.row && (p.of == nil || p.of.shown > 0) {

@@ -2,8 +2,8 @@ package markdown
 
 import "strings"
 
-// special escapes characters that mean something inside a line, to Markdown, or to GitHub: mathematics, users, issues,
-// links.
+// special escapes characters with a meaning inside a line, in Markdown or on GitHub (mathematics, users, issues,
+// links).
 var special = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
 	"@", "@\u200b", "#", "\\#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 

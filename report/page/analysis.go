@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Row limit of tables in HTML, and of findings and operators outside HTML.
+// traceRows limits the rows of a table in HTML; traceFindings and operatorRows limit findings and operators elsewhere.
 const (
 	traceRows     = 60
 	traceFindings = 5
@@ -23,8 +23,8 @@ const (
 
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
-// Analysis builds the page of traces: the parts of the devices' time and the suggested changes. xs has an index per
-// input; without them the page has no timeline.
+// Analysis builds the page of analysed traces: where the devices' time goes, and suggested changes. xs[i] is the index
+// of the trace a.Inputs[i]; without xs the page has no timeline.
 func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 	if a == nil {
 		return nil, view.ErrNoRun("an analysis")
@@ -52,7 +52,7 @@ func Analysis(a *analyze.Analysis, xs []*analyze.Index) (*Page, error) {
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Narrow: true, Figure: func() *figure.Figure { return figure.Steps(a) },
 			Note: "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."}}},
 	}
-	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then a rank is the answer
+	if slices.ContainsFunc(a.Ranks, func(r analyze.RankTime) bool { return r.Straggler }) { // then the answer names a rank
 		const at = 7
 		p.Sections = slices.Insert(slices.Delete(p.Sections, at, at+1), 1, ranks)
 	}
@@ -111,7 +111,7 @@ func analysisTitle(a *analyze.Analysis) string {
 	return strings.Join(names, between)
 }
 
-// stepMeta describes the mean step: length, number of steps, and the source of their bounds.
+// stepMeta describes the mean step: its length, the number of steps, and what marks the steps in the trace.
 func stepMeta(a *analyze.Analysis) []string {
 	if a.Step.Count == 0 {
 		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
@@ -127,7 +127,7 @@ func stepMeta(a *analyze.Analysis) []string {
 	return []string{step, gpuprof.Plural(a.Step.Count, "step") + " (" + source + ")"}
 }
 
-// cardMeta adds the text about the recording.
+// cardMeta appends the description of the recording, if there is one, to meta.
 func cardMeta(a *analyze.Analysis, meta []string) []string {
 	if a.Recording == nil || a.Recording.Text == "" {
 		return meta
@@ -180,7 +180,7 @@ func accountTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// accountCharts returns a bar per device.
+// accountCharts returns a chart with a bar per device.
 func accountCharts(a *analyze.Analysis) []Block {
 	whole := "the mean step of " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count == 0 {
@@ -205,7 +205,7 @@ func classTable(a *analyze.Analysis) Table {
 	return t
 }
 
-// phaseTable divides the recording's time outside of steps.
+// phaseTable lists the recording's time outside of steps by phase, such as start-up or compilation.
 func phaseTable(a *analyze.Analysis) Table {
 	t := Table{Name: "Phases of the recording", Noun: "phase", Columns: []Column{{Title: "not in the " + stepTitle(a), Left: true}, {Title: "time"}}}
 	if a.Recording == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceFindingList lists the findings. Ranks mostly have the same problems. Outside of HTML, a rule's findings are
-// therefore listed only for the input of its first finding; those of other inputs are counted.
+// traceFindingList returns the list of findings and a sentence about them. Ranks mostly have the same problems: outside
+// of HTML, a rule's findings are therefore listed for the input of its first finding only, and counted for the others.
 func traceFindingList(a *analyze.Analysis, xs []*analyze.Index) (findings Block, verdict string) {
 	if len(a.Findings) == 0 {
 		return nil, a.Bound.Text
@@ -96,7 +96,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numberColumns("site", "count", "time")}
 		for _, s := range f.Sites {
-			times := Cell{} // empty for a sampled place
+			times := Cell{} // empty for a place from stack samples
 			if s.Count > 0 {
 				times = Cell{Text: siteCount(s), Value: s.Count, Unit: "1"}
 			}
@@ -133,8 +133,8 @@ func siteCount(s gpuprof.Site) string {
 	return fmt.Sprintf("%.0f %s", s.Count, of)
 }
 
-// siteText formats the first place on one line; HTML has a table of all. It returns "" for a sampled place, which is in
-// the finding's title.
+// siteText formats the first place on one line; HTML has a table of all. It returns "" for a place from stack samples
+// (Count 0), because the finding's title already names the place.
 func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 || sites[0].Count == 0 {
 		return ""

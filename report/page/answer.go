@@ -18,11 +18,11 @@ const (
 	mostParts    = 5 // of a bar
 )
 
-// leastStage is the smallest share of the step with a part of its own in the bar.
+// leastStage is the smallest share of the step for which a stage gets its own part of the bar.
 const leastStage = 0.005
 
-// Opening returns the answer with limited texts, and without a bar that has nothing to draw. A longer command is
-// dropped: a truncated one would do something else.
+// Opening returns the answer with texts cut to their limits, and without a bar that has nothing to draw. A command
+// above mostCommand is dropped, because a truncated command would do something else.
 func (p *Page) Opening() gpuprof.Answer {
 	a := p.Answer.Finite()
 	a.Verdict, a.Sentence = view.Cut(a.Verdict, mostVerdict), view.Cut(a.Sentence, mostSentence)
@@ -64,7 +64,7 @@ type BarPart struct {
 	Name  string
 	Share float64 // of the whole
 	Text  string  // "60.1 ms, 34.1 %"
-	Place int     // position of a stage in the step, from 0, gap not counted; -1 if the name determines the tone
+	Place int     // position of a stage in the step, from 0, gap not counted; -1 if the name determines the colour
 }
 
 // PartsOf returns the nonempty parts of a bar, in order. Above mostParts the smallest are dropped, and the bar ends

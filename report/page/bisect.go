@@ -80,7 +80,7 @@ func spansText(s *bisect.Search, spans []bisect.Span) string {
 	return strings.Join(out, ", ")
 }
 
-// bisectFacts lists the stage, the counters, the cost and the next commands.
+// bisectFacts lists the stage that changed most, the counters that changed, the cost and the next commands.
 func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
 	var lines []Line // a terminal short of lines drops the last ones first

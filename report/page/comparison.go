@@ -178,7 +178,7 @@ func originSection(c *compare.Comparison, rows []verdict.Row) Section {
 	return s
 }
 
-// suggestionBlock lists the changes that would close the gap, or the causes that explain it.
+// suggestionBlock lists the settings to change so that both sides take equal times, or the causes of the difference.
 func suggestionBlock(c *compare.Comparison) Block {
 	out := List{Ordered: true, Noun: "suggestion", Max: maxSuggestions}
 	for _, f := range c.Findings {
@@ -202,7 +202,8 @@ func suggestionBlock(c *compare.Comparison) Block {
 	return out
 }
 
-// suggestionsTitle returns a title: suggested changes if a knob would close a gap, else an explanation.
+// suggestionsTitle returns the title of suggestionBlock: a suggestion if changing a knob would save time, else an
+// explanation.
 func suggestionsTitle(c *compare.Comparison) string {
 	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
 		return "Suggested changes"

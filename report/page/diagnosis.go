@@ -9,8 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Diagnosis builds the page of gpuprof doctor: a row per check, with reasons for missing and limited ones. A terminal
-// joins the checks that depend on a missing one into one line, and the details of each state into another.
+// Diagnosis builds the page of gpuprof doctor: a row per check, with reasons for missing and limited ones. On a
+// terminal, one line names all checks that a missing check makes impossible, and one line per state names the detail
+// checks.
 func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if d == nil || len(d.Checks) == 0 {
 		return nil, view.ErrNoRun("a diagnosis")

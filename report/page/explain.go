@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Explanation builds the page of the entries that share a name.
+// Explanation builds the page of gpuprof explain. entries have the same name, for example a warning and a term.
 func Explanation(entries []explain.Entry) (*Page, error) {
 	if len(entries) == 0 {
 		return nil, view.ErrNoRun("an explanation")
@@ -40,7 +40,8 @@ func explainLines(parts []explain.Part) []Line {
 func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
 func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
 
-// addExplanations appends texts about the page's rules and warnings for HTML's links; a terminal gets one command.
+// addExplanations appends explanations of the page's rules and warnings, to which items link in HTML. A terminal gets
+// one line with a gpuprof explain command instead.
 func (p *Page) addExplanations() (*Page, error) {
 	all, err := explain.All(explain.Rule, explain.Warning)
 	if err != nil {
@@ -59,7 +60,7 @@ func (p *Page) addExplanations() (*Page, error) {
 type aboutWalk struct {
 	known map[string]explain.Entry
 	seen  map[string]bool
-	told  bool // the terminal has its line with the explain command
+	told  bool // a terminal line with the explain command was added
 	texts List
 }
 

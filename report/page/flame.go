@@ -10,9 +10,10 @@ import (
 type FlameData struct {
 	Unit  string   `json:"unit"` // "ns" or "B"
 	Of    string   `json:"of"`   // the whole: "mean step"
-	Span  int64    `json:"span"`
+	Span  int64    `json:"span"` // width of the whole, in Unit
 	Names []string `json:"names"`
-	// Calls has four numbers per call: depth, start, width, name. A caller precedes its callees.
+	// Calls has four numbers per call: depth, start and width in Unit, and index in Names. A caller precedes its
+	// callees.
 	Calls []int64 `json:"calls"`
 	Left  int     `json:"left,omitempty"` // number of calls too narrow to draw
 }

@@ -70,7 +70,7 @@ func notSeen(evidence bool) string {
 	return "not seen there"
 }
 
-// fleetStragglers names the rank that others wait for, and divides each rank's step.
+// fleetStragglers names the rank that others wait for, and divides each rank's step into work, idle time and waits.
 func fleetStragglers(r *fleet.Report) Section {
 	w := r.Waiting
 	if w == nil {

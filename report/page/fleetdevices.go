@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// fleetDevices compares a machine's devices together and alone; empty if the ranks are not devices of one machine.
+// fleetDevices compares each device of a machine when all run together with the device running alone. The section is
+// empty if the ranks are not devices of one machine.
 func fleetDevices(r *fleet.Report) Section {
 	d := r.Devices
 	if d == nil {

@@ -45,7 +45,8 @@ func healthOf(r *health.Report) string {
 	return text
 }
 
-// sourcesRow counts the fault sources that answered; ok is false if no GPU has any.
+// sourcesRow counts, for each GPU, the sources of fault reports (such as the kernel log) that answered. ok is false if
+// no source was asked on any GPU.
 func sourcesRow(r *health.Report) (row Row, ok bool) {
 	row = Row{Cells: []Cell{{Text: "fault sources"}}}
 	for _, c := range r.Devices {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// chartSections returns the charts of a run, for HTML.
+// chartSections returns the charts of a run, for HTML. limit is the largest number of samples drawn per series.
 func chartSections(r *gpuprof.Run, id string, limit int) []Section {
 	chart := func(name, heading, kind, note string, draw func(*gpuprof.Run) *figure.Figure) Section {
 		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Figure: func() *figure.Figure { return draw(r) }}}}

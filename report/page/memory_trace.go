@@ -19,7 +19,7 @@ type memoryTraceData struct {
 	// Lives has five numbers per allocation: event (as difference to the previous one), number of events until it is
 	// freed, bytes, category, and stack from 1 (0: none). Event -1 is before the recording.
 	Lives  []int64  `json:"lives"`
-	Others int      `json:"others,omitempty"` // number of smaller allocations, followed by their bytes
+	Others int      `json:"others,omitempty"` // number of smaller allocations; Bytes is their sum
 	Bytes  int64    `json:"other_bytes,omitempty"`
 	Stacks [][]int  `json:"stacks"` // the innermost frame first
 	Frames []string `json:"frames"`
@@ -42,7 +42,7 @@ func memoryTrace(d *memsnap.Device) any {
 	}
 	out := &memoryTraceData{Events: d.Events, Others: others, Bytes: bytes, Event: d.Series.Event, Requested: d.Series.Requested, Reserved: d.Series.Reserved,
 		Peak: d.Peak.Event, PeakBytes: d.Peak.Requested, Lives: []int64{}, Kinds: []string{}, Tones: []string{}}
-	for i, k := range d.Series.Kinds { // as in the figure
+	for i, k := range d.Series.Kinds { // the same colours as in the static chart
 		tone := "rest"
 		if i < view.MaxTones {
 			tone = fmt.Sprintf("t%d", i)

@@ -1,8 +1,8 @@
-// Package page has the readable content of a document, independent of the output format: a builder makes a Page for
-// each kind of document, and report/table, report/markdown and report/html write the page.
+// Package page has the readable content of gpuprof's results, independent of the output format. A builder makes a Page
+// from each kind of result (a run, an analysis, a comparison); report/table, report/markdown and report/html write it.
 //
-// The builders decide selection, words and digits; the writers decide the layout. A new field of a document is one
-// edit in its builder.
+// The builders decide selection, words and digits; the writers decide the layout. To show a new field of a result,
+// only its builder changes.
 package page
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/figure"
 )
 
-// Page is one document: answer first, then title and meta, on a terminal as "Title, meta, meta".
+// Page is the report of one result: answer first, then title and meta, on a terminal as "Title, meta, meta".
 type Page struct {
 	Answer   gpuprof.Answer // required, with verdict, tone and sentence
 	Title    string         // subject: "e3nn small"
@@ -34,12 +34,12 @@ type Badge struct {
 	Tone Tone
 }
 
-// Data is the document itself, which an HTML page embeds for saving.
+// Data is the result as a JSON file, which an HTML page embeds so that a reader can save it.
 type Data struct {
 	Name   string // file name: "run.json"
 	Encode func(io.Writer) error
-	Note   string // which part of the document is embedded
-	Pack   bool   // compress even a small one
+	Note   string // which part of the result is embedded
+	Pack   bool   // compress the file even if it is small
 }
 
 // Tone rates a text from good to bad. A terminal shows it as a colour, HTML as a CSS class.
@@ -96,7 +96,7 @@ type Style int
 // Styles of a Text.
 const (
 	Paragraph Style = iota
-	Lead            // the document in a sentence or two, large or bold
+	Lead            // summary in a sentence or two, large or bold
 	Banner          // important, in the colour of its tone
 	Remark          // small print
 )
@@ -110,7 +110,7 @@ type Text struct {
 	In   Where
 }
 
-// Lines are labelled figures. Markdown joins neighbours to one table, or to a list if one is a command.
+// Lines are labelled figures. Markdown joins adjacent Lines blocks into one table, or into a list if one is a command.
 type Lines struct {
 	Lines []Line
 	Lead  bool // shown large, if the format can
@@ -125,7 +125,7 @@ type Line struct {
 	Tone  Tone
 	Code  bool   // the value is a command
 	Link  string // HTML only: target of a link on the value
-	Spare bool   // dropped first if a terminal's lines are short
+	Spare bool   // dropped first if the terminal has too few lines
 	In    Where
 }
 
@@ -203,12 +203,12 @@ type Item struct {
 	Text  string
 	Tone  Tone     // colour on a terminal, of List.Label or else of the text
 	Lines []Line   // evidence, command, change
-	Sub   []string // texts of the single runs
+	Sub   []string // further texts below the item, for example one per run
 	// More is shown on demand under the title MoreText, in HTML only.
 	More     []Block
 	MoreText string
-	// About is the rule or warning to whose explanation the item has a link in HTML. ID is the anchor of an item that
-	// is such an explanation.
+	// About is the rule or warning whose explanation the item links to in HTML. ID is set for items that are themselves
+	// explanations: their anchor.
 	About, ID string
 	// Place is the finding's number in the page's timeline, from 1; 0 if the timeline does not show it.
 	Place int

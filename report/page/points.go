@@ -13,7 +13,7 @@ import (
 
 // point is a row of a sweep table.
 type point struct {
-	Setting    []string // a value for each name of Vary
+	Setting    []string // value of each setting that differs between the runs (sweep.Vary)
 	Step       *gpuprof.Series
 	Throughput *gpuprof.Throughput
 	Ratio      float64 // step median divided by the first run's; 0 if unknown

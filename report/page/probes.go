@@ -16,11 +16,12 @@ func probeLine(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probed step", Value: view.Median(r.ProbedStep), Note: "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
 }
 
-// notMeasurable limits a useful bound: an interval around zero with a higher upper end bounds nothing.
+// notMeasurable is the largest relative overhead that is reported as "at most". If the interval includes zero and its
+// upper end is higher, the overhead is reported as not measurable.
 const notMeasurable = 0.1
 
-// probeOverhead returns the cost of stage events, measured against bare steps. If the interval is too wide and the
-// calibrated bound is below its upper end, it returns that bound.
+// probeOverhead returns the cost of stage events, measured against steps without probes. If the interval is too wide
+// and the calibrated bound is below its upper end, the line states the calibrated bound.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
 	if o == nil || !gpuprof.IsFinite(o.Ratio) {
@@ -70,8 +71,8 @@ func overheadText(o *gpuprof.Ratio) (value, note string) {
 	return signedText(o.Ratio - 1), note
 }
 
-// anotherProcess states how far the step of another process may differ, from earlier processes on this machine. Of
-// several runs it takes the largest share.
+// anotherProcess states by how much the step of another process may differ, estimated from earlier processes on this
+// machine. Of several runs it takes the largest estimate.
 func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {

@@ -41,8 +41,8 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	return out
 }
 
-// fewAnswered is the share of unanswered requests from which a run gets a warning: its p99 is of a lower load than
-// scheduled.
+// fewAnswered is the share of refused or failed requests from which the page warns: the p99 then describes a lower load
+// than the scheduled one.
 const fewAnswered = 0.01
 
 // noneText explains why a run has no measured request.
@@ -77,7 +77,8 @@ func answeredText(r *gpuprof.Run, in Where) Block {
 	return Text{S: fmt.Sprintf("%s of the requests were %s: the latencies are those of the others.", view.Percent(float64(missing)/float64(t.Scheduled)), how), Tone: Unsure, In: in}
 }
 
-// lateText warns that the sender delayed requests: a reader would blame the service. nil if the sender was in time.
+// lateText warns that the sender delayed requests, so that a reader does not blame the service for the latency. It
+// returns nil if the sender was in time.
 func lateText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Told() == 1 {
 		return nil
@@ -89,8 +90,8 @@ func lateText(r *gpuprof.Run, in Where) Block {
 	return Text{S: text, Tone: Unsure, In: in}
 }
 
-// waitsText warns above the percentiles that the sender waited (closed loop); a terminal drops texts below tables
-// first.
+// waitsText warns that the sender waited for the service (closed loop). The warning is above the percentiles because a
+// terminal short of lines drops the texts below tables first.
 func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil

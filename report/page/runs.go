@@ -52,7 +52,8 @@ func showIn(where Where, s Section) Section {
 	return s
 }
 
-// printed has the formats whose end a reader sees first: there the step's figures follow the stages.
+// printed is the set of formats without links between sections. In these, the step's other figures follow the stages,
+// since a reader of a terminal sees the end of a report first.
 const printed = Terminal | Markdown
 
 // runSections builds the sections of a run; id is the prefix of their IDs.
@@ -82,7 +83,7 @@ func runLead(r *gpuprof.Run) Block {
 		return Text{}
 	}
 	text := boundText(view.Stages(r))
-	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // that run was complete
+	if r.Status == gpuprof.Partial && r.Reason != loadtest.ReasonGenerator { // a late sender does not end a run early
 		text += " The run was cut short: read the figures as a first impression."
 	}
 	return Text{S: strings.TrimSpace(text), In: Verbose}

@@ -25,7 +25,7 @@ func summaryLines(r *gpuprof.Run) []Line {
 	}
 	if s := view.Usable(r.Step); s != nil {
 		note := describeInterval(s, "s")
-		if view.Processes(s) == 1 { // the interval of several processes shows it
+		if view.Processes(s) == 1 { // with several processes the interval shows their scatter
 			note += "; " + anotherProcess(r)
 		}
 		add("step", view.Median(s), note)
@@ -101,8 +101,8 @@ func signedText(v float64) string {
 	return s
 }
 
-// blockedTime returns the caller's waiting time in s, and a note with the awaited stages and the number of sync points.
-// The time is the meter's exact count or, without a count, the sum of the wait stages.
+// blockedTime returns how long the host waits for the device per step, in s. The note names the stages that wait and
+// the number of sync points. The time is the counter blocked_ns or, without that counter, the sum over the wait stages.
 func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	ns, counted := r.Counters["blocked_ns"]
 	seconds = ns * 1e-9
@@ -115,7 +115,7 @@ func blockedTime(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 		}
 	}
 	for _, s := range waits {
-		if s.Host.Median > 0.01*total { // a wait for nothing takes a moment too
+		if s.Host.Median > 0.01*total { // a wait that returns at once also takes some time
 			where = append(where, s.Name)
 		}
 	}

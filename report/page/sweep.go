@@ -36,7 +36,8 @@ func buildSweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
 }
 
-// leadOf adds to a sweep's answer: the knees of further curves, and settings whose sender was late.
+// leadOf returns texts below a sweep's answer: the knees of all latency curves but the first, and the settings at which
+// the sender of requests was late.
 func leadOf(runs []*gpuprof.Run) []Block {
 	curves, _ := sweep.Loads(runs)
 	var out []Block

@@ -16,7 +16,7 @@ import (
 const (
 	maxBoxes = 30_000
 	maxRows  = 40
-	// mostPlaces limits the places of a finding, maxStacks the stacks of a page.
+	// mostPlaces limits the places of a finding, maxStacks the stacks of a page, maxFrames the frames of a stack.
 	mostPlaces = 500
 	maxStacks  = 3000
 	maxFrames  = 40
@@ -41,8 +41,9 @@ type timelineData struct {
 type timelineRow struct {
 	Name  string  `json:"name"`
 	Boxes []int64 `json:"boxes"`
-	// Sums is "stream" or "idle" if a selection sums the boxes. Mix has, for each box of several operations, the number
-	// of kinds in it, and for each kind its number, own time in ns, and count.
+	// Sums is "stream" or "idle" if the page sums the boxes in a selected range of time. Mix has, for each box of
+	// several operations, the number of kinds in the box, and then for each kind: its index, its time in ns, its
+	// operations.
 	Sums   string  `json:"sums,omitempty"`
 	Mix    []int64 `json:"mix,omitempty"`
 	Hidden int     `json:"hidden,omitempty"`
@@ -174,7 +175,7 @@ func (s *stackTable) idOf(frames []string) int {
 	return id
 }
 
-// claimsOf lists the findings of an input with their claimed spans, the largest claim first.
+// claimsOf lists the findings of an input that claim time, with the claimed spans, in the order of the findings.
 func claimsOf(a *analyze.Analysis, input int) []claimed {
 	var out []claimed
 	for i, spans := range a.Claimed {

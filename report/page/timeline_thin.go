@@ -2,8 +2,8 @@ package page
 
 // box is an operation, or several neighbouring ones.
 type box struct {
-	from, to int64
-	kind     int // index of the timeline's kinds
+	from, to int64 // ns since the start of the recording
+	kind     int   // index of the timeline's kinds
 	name     string
 	count    int
 	longest  int64 // length of the longest operation
@@ -170,7 +170,7 @@ func thinRows(rows []boxRow) int64 {
 	}
 }
 
-// merge joins neighbours that are shorter than res together and within res of each other.
+// merge joins neighbours whose common length, and the gap between them, are below res, ns.
 func merge(v []box, res int64) []box {
 	out := v[:0]
 	for _, b := range v {

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Signs of a trend line between its bars.
+// Signs in a trend line: before the first session after a change, before the first session of another machine or other
+// settings (class), and in place of a bar for a value far outside the line's range.
 const (
 	changeSign  = '|'
 	classSign   = '¦'
@@ -17,7 +18,7 @@ const (
 // trendColumns limits the bars of a trend line, one column each; signs come on top.
 const trendColumns = 32
 
-// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th percentile; a bar may be the median
+// trendLine draws the sessions of a metric as bars, scaled from the 2nd to the 98th percentile; a bar may be the median
 // of several sessions. Signs mark a change, another class, and a value far outside that range.
 func trendLine(t *history.Trend, m *history.Metric) string {
 	per := (len(m.Values) + trendColumns - 1) / trendColumns

@@ -13,7 +13,7 @@ import (
 )
 
 // Tune builds the page of a tuning: the recommendation with its command and lines to change, a row per knob and value,
-// curves, and failures; or the claims, for a result of claims.
+// curves, and failures. If the result has tested claims of tuning guides, the page shows the claims instead.
 func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
@@ -69,7 +69,7 @@ func conclusionSection(r *tune.Result) Section {
 		return s
 	}
 	facts := Lines{}
-	if rec == nil { // the answer has the first clauses and the command
+	if rec == nil { // with a recommendation, the answer has both
 		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: c.Command, Code: true})
 	}
 	add := func(label, value, note string) {

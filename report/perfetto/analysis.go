@@ -50,7 +50,7 @@ func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error 
 	return e.close()
 }
 
-// baseTimes returns the time to subtract from each input, ns.
+// baseTimes returns, for each input, the time that is subtracted from all its times, ns (see WriteAnalysis).
 func baseTimes(a *analyze.Analysis, xs []*analyze.Index) []int64 {
 	out := make([]int64, len(a.Inputs))
 	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)
@@ -272,7 +272,7 @@ func (d *drawing) writeFinding(tid int, f *gpuprof.Finding, spans []model.Span) 
 	for i, s := range model.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
-			m.args = first // once, since all marks share them
+			m.args = first // evidence, caveats and sites are only in the first mark
 		}
 		marks = append(marks, m)
 	}

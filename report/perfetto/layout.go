@@ -26,8 +26,8 @@ type flows struct{ corr, arrow int64 }
 // layout has a run's pieces by row.
 type layout struct {
 	host    []*piece
-	streams map[string][]*piece // by lane
-	marked  map[string][]*piece
+	streams map[string][]*piece        // by lane
+	marked  map[string][]*piece        // kernels of the marked pass, by lane
 	step    struct{ start, end int64 } // the example step, from its begin to the end of its last span
 	end     int64
 }
@@ -66,8 +66,9 @@ func newLayout(r *gpuprof.Run, base int64) *layout {
 	return l
 }
 
-// linkLaunches links host and device pieces of one stage of one step, which come from one recorded span. The partner of
-// an unmatched piece is outside of the window: before it for a device piece, after it for a host piece.
+// linkLaunches pairs, in order, the host pieces and the device pieces of a stage and step: both halves of a pair come
+// from one recorded span. An unmatched device piece was launched before the recorded window; the work of an unmatched
+// host piece ran after the window.
 func (l *layout) linkLaunches(f *flows) {
 	type key struct {
 		stage string

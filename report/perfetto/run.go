@@ -123,7 +123,7 @@ func streamName(lane string, row int, cuda bool) string {
 	return lane
 }
 
-// stageEvent returns the time of a stage's kernels together, or of its copies, on its stream.
+// stageEvent returns one event for all kernels of a stage, or for all its copies, on the stage's stream.
 func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	ev := &event{ph: 'X', name: stageName(p), cat: catKernel, pid: devicePid(run), tid: p.tid, start: p.start, dur: p.end - p.start,
 		args: []arg{{"device", run}, {"stream", p.tid}, {"stage", view.Cut(p.Stage, textLimit)}, {"step", p.Step}}}

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// division has a run's figures by stage and row. A row is a process; with several processes, a further row has the
-// counts.
+// division has a run's figures by stage and row. Each row has the figures of one process. With several processes, a
+// further row has the counts, which are equal in all processes.
 type division struct {
 	processes int
 	counted   int // index of the row with the counts
@@ -66,7 +66,8 @@ func (d *division) fillKind(rows []values, kind int, total int64, s *gpuprof.Ser
 	}
 }
 
-// splitTotal divides a figure among the processes in proportion to the sums of their samples. The parts add up exactly.
+// splitTotal divides a figure among the processes in proportion to the means of their samples. The parts add up
+// exactly.
 func (d *division) splitTotal(total int64, s *gpuprof.Series) []int64 {
 	out := make([]int64, d.processes)
 	sums, all := make([]float64, d.processes), 0.0

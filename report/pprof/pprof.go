@@ -2,17 +2,18 @@
 // bytes and flops. Stacks are step > stage > kernel.
 //
 // Values are per step. They are the medians of the printed tables, so that -top agrees with the tables, and -diff_base
-// works with any number of samples. If the median is 0, because fewer than half of the steps have the value, it is the
-// mean. Several processes divide a figure in proportion to their own figures. Counts are equal in all processes and
-// have no process label.
+// works with any number of samples. If a median is 0, because fewer than half of the steps have the value, the mean is
+// used instead. With several processes, a figure is divided among them in proportion to their means. Counts are equal
+// in all processes and have no process label.
 //
-// device_time and host_time overlap and do not add up to the step. step_time does: it is the step's median, divided in
-// proportion to the stages' shares. If stages were timed in a separate pass (Run.ProbedStep), it is the step of this
-// pass, as a comment in the profile notes. Energy is known only for the whole step, and is on the step's frame.
+// device_time and host_time overlap and do not add up to the step. step_time adds up to the step: it is the step's
+// median, divided in proportion to the stages' shares. If the stages were timed in a separate pass (Run.ProbedStep),
+// the median is from this pass, and a comment in the profile states so. Energy is known only for the whole step, and
+// belongs to the step's frame.
 //
-// Kernel times come from a separate marked pass and differ from the measured steps. Each kernel gets the share of its
-// stage that its median has of the stage's median. If the shares exceed the stage, they are scaled down; a remainder
-// stays with the stage. So kernels and remainder add up to the stage.
+// Kernel times come from a separate marked pass and differ from the measured steps. Each kernel therefore gets a share
+// of its stage's time: the kernel's median divided by the stage's median. If the shares add up to more than 1, they are
+// scaled down; if they add up to less, the remainder stays with the stage.
 package pprof
 
 import (

@@ -47,8 +47,8 @@ type traceBuilder struct {
 	onDevice  bool
 }
 
-// node is a stack: the caller's node and a name. Equal stacks share a node, so that the profile's size is that of the
-// program.
+// node is a stack: the caller's node and a name. Equal stacks share a node, so that the profile's size depends on the
+// program and not on the length of the trace.
 type node struct {
 	parent int32 // -1: none
 	name   model.NameID
@@ -170,7 +170,7 @@ func (b *traceBuilder) addSampled(xs []*analyze.Index) {
 	}
 }
 
-// sampledStacks returns the sampled stacks of a trace; nil if it has no host account.
+// sampledStacks returns the sampled stacks of a trace; nil if it has no breakdown of the host thread's time.
 func sampledStacks(x *analyze.Index) []analyze.HostTree {
 	if a := x.HostAccount(); a != nil {
 		return a.Stacks

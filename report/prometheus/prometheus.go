@@ -37,7 +37,7 @@ func gaugeOf(yes bool) float64 {
 	return 0
 }
 
-// Write writes a report.
+// Write writes a health report as metrics.
 func Write(w io.Writer, r *health.Report) error {
 	if r == nil {
 		return view.ErrNoRun("a health report")

@@ -13,7 +13,7 @@ import (
 // Format is a kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus bmf openmetrics speedscope folded recording
+	Name string // name of the renderer: json html png svg pprof markdown table csv bench perfetto junit prometheus bmf openmetrics speedscope folded recording
 	Doc  string
 }
 

@@ -7,13 +7,13 @@ import (
 )
 
 // Lines is a writer that prevents build servers from executing lines of a text as commands. GitHub Actions executes a
-// line that begins with "::", also after white space; other servers execute "##[" or "##vso[" anywhere in a line. Such
-// a command could stop a log, or set a variable of the job. Lines inserts a blank into these sequences.
+// line that begins with "::", also after white space; other servers execute "##[" or "##vso[" anywhere in a line. A
+// command could stop the log, or set a variable of the job. Lines inserts a blank into these sequences.
 type Lines struct {
 	mu    sync.Mutex
 	w     io.Writer
 	bare  bool // the line has only white space so far
-	colon bool // the line's first visible byte was a colon, just now
+	colon bool // the previous byte was a colon, and the line's first visible byte
 	marks int  // number of preceding "#", letters after them ignored
 	word  bool // a letter after "#" was the previous byte
 }

@@ -40,7 +40,7 @@ func textMarker(f Format) string {
 	return ""
 }
 
-// cutTrace begins the file of a part that was cut out of a trace.
+// cutTrace is the beginning of a file with a part that gpuprof cut out of a trace.
 const cutTrace = `{"` + document.PartMember + `":`
 
 // recordingMagic begins a recording of the CUDA recorder. partChunk is the type of the first chunk of a part that was
@@ -52,7 +52,7 @@ const (
 
 const headBytes = 8 << 10
 
-// headText is the part of a JSON document, bytes, in which its writer's name is searched; the name comes first.
+// headText is the number of bytes at the start of a JSON document that are searched for the name of its writer.
 const headText = 64 << 10
 
 // writtenByUs reports whether a file has gpuprof's mark. A file that cannot be parsed has none.

@@ -38,7 +38,7 @@ func Check(path string, force bool) error {
 
 // Write encodes into a temporary file in the folder of path, flushes and renames it, so that path has either the old
 // content or the complete new file. It compresses .gz (except .pb.gz) and .zst, and adds the mark to text formats. It
-// returns errors of encode unchanged.
+// wraps an error of encode with the name of the file.
 func Write(path string, force bool, encode func(io.Writer) error) error {
 	return writeFile(path, force, 0, encode)
 }

@@ -21,7 +21,7 @@ func WriteMemorySpeedscope(w io.Writer, a *memsnap.Analysis, tool string) error 
 	return writeScopes(w, holdersOf(a), "memory of live tensors", "bytes", tool)
 }
 
-// holdersOf returns the stacks of each device's live memory like threads, with weights in bytes.
+// holdersOf returns the stacks of live memory, with a thread for each device. The trees' NS are bytes here.
 func holdersOf(a *memsnap.Analysis) []thread {
 	var out []thread
 	for i := range a.Devices {

@@ -13,9 +13,8 @@ import (
 // barColumns limits the width of a bar, in columns.
 const barColumns = 60
 
-// signs has the characters of a bar. A stacked bar uses fills, one per part. In a ratio's bar, left and right are the
-// ends of the interval and line joins them. point is the ratio and gap is the background. The digit 1 marks equality
-// there.
+// signs has the characters of a bar. A stacked bar uses fills, one per part. In the bar of a ratio, left and right are
+// the ends of the interval, line joins them, point is the ratio, and gap is the background.
 type signs struct {
 	fills                         []rune
 	left, right, line, point, gap rune

@@ -15,8 +15,8 @@ type part struct {
 	blocks  []*block
 }
 
-// block is a page's block to print: units, which can be dropped singly, between lines above and below that stay while a
-// unit does.
+// block is a page's block to print. Its units can be dropped one by one. The lines above and below the units are
+// dropped with the last unit.
 type block struct {
 	above, below []string
 	units        []unit
@@ -24,8 +24,8 @@ type block struct {
 	noun         string                     // noun for counting dropped units
 	table        bool                       // its rows are dropped after texts
 
-	least int  // fewest units that stay while another block has more
-	first bool // the first unit is the answer and is never dropped
+	least int  // number of units that stay while other blocks can lose units
+	first bool // the first unit is the most important finding, which is never dropped
 	left  int  // units omitted by the page's own limit
 }
 
@@ -184,8 +184,8 @@ func dropFromLongest(blocks []*block, can func(*block) bool) bool {
 	return true
 }
 
-// cutFirst shortens the block whose first unit is the answer, which cannot be dropped as a whole. It removes the last
-// line of the first shown unit with several lines. It returns false if there is none.
+// cutFirst shortens the block whose first unit must not be dropped (block.first). It removes the last line of the first
+// shown unit with several lines. It returns false if there is none.
 func cutFirst(blocks []*block) bool {
 	for _, b := range blocks {
 		if !b.first {

@@ -34,7 +34,7 @@ func (o Options) lineWidth() int {
 // wideAt is the least width, in columns, at which intervals are printed with both ends.
 const wideAt = 110
 
-// mostHead limits the page's head with its picture, in quarters of the lines.
+// mostHead is the largest share of a limited number of lines, in quarters, for answer, title and meta texts.
 const mostHead = 3
 
 // Write prints a page.
@@ -62,8 +62,8 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	return err
 }
 
-// writeHead prints the answer, then title and meta. If they take too many of a limited number of lines, it omits first
-// the texts beside and below the title's line, and then the picture. The returned block counts these texts.
+// writeHead prints the answer, then title and meta texts. If they take more than mostHead of the lines, it omits first
+// the meta texts below the title's line, and then the answer's bar. The returned block counts the omitted texts.
 func (p *printer) writeHead(pg *page.Page) *block {
 	a, left := pg.Opening(), &block{noun: "fact"}
 	title, meta := pg.Head()

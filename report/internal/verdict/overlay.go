@@ -27,7 +27,7 @@ type OverlaySide struct {
 
 const overlayBins = 72
 
-// Overlays returns an overlay of each metric with stored samples.
+// Overlays returns an overlay for each metric with stored samples, except exact counters.
 func Overlays(c *compare.Comparison) []Overlay {
 	var out []Overlay
 	for i := range c.Metrics {

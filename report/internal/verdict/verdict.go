@@ -1,5 +1,5 @@
-// Package verdict has what all reports of a comparison share: the words for verdicts, figures and causes, and the order
-// of metrics. The renderers decide the layout.
+// Package verdict has the words for verdicts, figures and causes, and the order of metrics, which all reports of a
+// comparison share. The renderers decide the layout.
 package verdict
 
 import (
@@ -18,10 +18,10 @@ import (
 // Row is one formatted metric.
 type Row struct {
 	Name, Old, New string
-	Ratio          string // "x1.120", view.None without
+	Ratio          string // "x1.120"; view.None if there is no ratio
 	Interval       string // "1.101 to 1.139"
 	P              string // adjusted p if there is one
-	MDE            string // "3.1 %"
+	MDE            string // minimum detectable effect, a slowdown: "3.1 %"
 	Verdict        compare.Verdict
 	Reason         string
 	Of             *compare.MetricResult
@@ -128,8 +128,8 @@ func Figure(v float64, unit string, exact bool) string {
 	return compare.FormatMetric(v, view.Cut(unit, 24), exact)
 }
 
-// Narrow returns the old and the new value for narrow columns. A common unit is only in the new one, and rates have a
-// short unit: "45.8 k/s".
+// Narrow returns the old and the new value for narrow columns. If both have the same unit, only the new value shows it.
+// Rates have a short unit: "45.8 k/s".
 func (r Row) Narrow() (old, now string) {
 	old, now = r.Old, r.New
 	if unit := r.Of.Unit; strings.HasSuffix(unit, "/s") && len(unit) > len("GB/s") && !r.Of.Exact {

@@ -27,9 +27,10 @@ type Span struct {
 	Count       int  // number of joined spans, if more than one
 }
 
-// Timeline returns the lanes of the example step, host first and kernels below their stream, and the time that they
-// show, from and to. Spans before the step, which are launches ahead of the device, are dropped or cut, but copies that
-// extend into the step are kept. At most limit spans are kept, the longest ones; left counts the dropped ones.
+// Timeline returns the lanes of the example step, host first and kernels below their stream, and the shown range of
+// time, from and to, in s. The range begins with the step, or earlier if work on the device, such as a copy, began
+// earlier and extends into the step. Spans outside of the range are dropped, others are cut to it. At most limit spans
+// are kept, the longest ones; left counts the spans dropped for this limit.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)

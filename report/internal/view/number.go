@@ -26,7 +26,7 @@ func Seconds(v float64) string { return formatFigure(v, "s", gpuprof.Digits) }
 // Median formats the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
 
-// Cell is Median for a table, with None for 0: a stage that did not run must not look timed.
+// Cell formats a median for a table, as Median does, but with None for 0: a stage that did not run must not look timed.
 func Cell(s *gpuprof.Series) string {
 	if Usable(s) == nil || s.Median == 0 {
 		return None

@@ -16,13 +16,13 @@ type Watched struct {
 	From, To     float64 // time covered by the readings
 	Left         int     // number of quantities not shown
 	Blocks       []WatchedBlock
-	Throttled    [][2]float64
-	Flagged      []float64 // start times of flagged samples
+	Throttled    [][2]float64 // start and end of the times in which a throttling counter rose
+	Flagged      []float64    // start times of flagged samples
 	FlaggedCount int
 	Codes        []string // reasons of flagged samples, each once
 }
 
-// WatchedTrack is a quantity in the unit that its title names. The value NaN is a gap.
+// WatchedTrack is a quantity in the unit that its title names. The value NaN interrupts the curve.
 type WatchedTrack struct {
 	Title        string
 	TimeS, Value []float64
@@ -180,8 +180,8 @@ func thinPeaks(v []float64, most int) []int {
 	return out
 }
 
-// findBlocks collects the flagged samples and the times of the blocks of samples. If the next block follows soon, its
-// start is the end of the block's last sample.
+// findBlocks collects the flagged samples and the times of the blocks of samples. The end of a block's last sample is
+// not recorded; if the next block follows soon, the start of that block counts as the end.
 func (w *Watched) findBlocks(r *gpuprof.Run) {
 	codes := map[string]bool{}
 	for i := 0; i < len(r.Order); {

@@ -110,7 +110,8 @@ func Processes(s *gpuprof.Series) int {
 	return n
 }
 
-// fewest is the least number of samples of one process for a 95 % interval. A series with fewer has their range.
+// fewest is the least number of samples of one process for a 95 % interval. With fewer samples, the interval of a
+// series is the range of the samples.
 const fewest = 6
 
 // IntervalName names a series' interval: "95 %", or "range" of one process's few samples, which does not bound other

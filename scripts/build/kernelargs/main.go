@@ -86,8 +86,8 @@ func generateFile(dir string) ([]byte, error) {
 	return text, nil
 }
 
-// parseKernels finds the kernels of a file. It expands macros without parameters in lists; a macro that defines a
-// kernel gives the list for all kernels made with it.
+// parseKernels finds the kernels of a file. It expands macros without parameters in parameter lists. A macro that
+// defines a kernel counts as one kernel, with the parameter list of all kernels that the macro makes.
 func parseKernels(file, text string) ([]kernel, error) {
 	text = comment.ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "")
 	constants, macros := map[string]string{}, map[string]string{}

@@ -4,12 +4,13 @@
 //	sass FOLDER [PRESET:LAYER=EDGE+BUILD ...]
 //
 // FOLDER has FAMILY.sass for every family, grad_FAMILY.sass for generated dw and dy, and gradx_FAMILY.sass for
-// generated dx, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. An edge's instructions are the
-// innermost loop of each part, once for every warp that has the part. The instructions to build M are in the loop
-// around it and in no inner loop; their number is divided by the edges of a batch. Instructions between the two
-// loops run at the end of a row or a batch, and are counted separately. A loop belongs to the part with the same
-// number of fp32 products and sums. A kernel with a number that matches no part is an error; among parts with equal
-// numbers, the part with the most warps gets the longest loop.
+// generated dx, whose layers are called grad:PRESET:LAYER and gradx:PRESET:LAYER. A kernel has several parts (a part is
+// a warp's share of a product, see tpgen.Part). An edge's instructions are the innermost loop of each part, once for
+// every warp that has the part. The instructions to build the matrix M (see count) are in the loop over batches,
+// outside of its loop over rows; their number is divided by the edges of a batch. Instructions in the loop over rows,
+// outside of the innermost loop, are counted separately. A loop belongs to the part with the same number of fp32
+// products and sums. A loop with a number that matches no part is an error; among parts with equal numbers, the part
+// with the most warps gets the longest loop.
 //
 // PRESET:LAYER=EDGE+BUILD fails if the layer takes 10 % more in total.
 package main

@@ -34,13 +34,13 @@ const commentKinds = 3
 
 type counts [len(kinds)]int
 
-// room holds the numbers of comment blocks and functions of a package, and in found those that have each problem.
+// room has the counts of a package: its comment blocks and functions, and in found how many have each problem.
 type room struct {
 	blocks, functions int
 	found             counts
 }
 
-// allowance returns how many cases of a kind the limits permit in a package: at least one, however small it is.
+// allowance returns how many cases of a kind the limits permit in a package: at least one, even in a small package.
 func (r *room) allowance(k int) int {
 	of := r.functions
 	if k < commentKinds {

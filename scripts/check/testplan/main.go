@@ -45,7 +45,8 @@ func (s source) isNightly() bool {
 	return s.only != nil && s.only.Eval(buildTags("nightly")) && !s.only.Eval(buildTags())
 }
 
-// buildTags returns a function that reports whether a build tag is set: those of a plain run on Linux, and all of more.
+// buildTags returns a function that reports whether a build tag is set: the tags of a plain Linux build and those in
+// more are.
 func buildTags(more ...string) func(string) bool {
 	on := append([]string{"linux", "amd64", "unix", "cgo", "gc"}, more...)
 	return func(tag string) bool { return slices.Contains(on, tag) || strings.HasPrefix(tag, "go1.") }

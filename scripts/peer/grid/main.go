@@ -1,5 +1,5 @@
-// Command peergrid times gridsim's law on another program's inputs, for scripts/peer/peer_grid.py. It answers
-// one-line requests on standard input with one line each, so that two programs can take turns.
+// Command peergrid times the update law of workload gridsim on another program's inputs, for scripts/peer/peer_grid.py.
+// It answers one-line requests on standard input with one line each, so that two programs can be measured in turns.
 //
 //	peergrid INPUT OUTPUT THREADS KNOB=VALUE… < "run N\n…"
 //
@@ -58,7 +58,7 @@ func serve(f *gridsim.Forward, request, path string) (string, error) {
 	return peerturns.TimeSteps(request, f.Run)
 }
 
-// openLaw reads INPUT and opens the law with the knobs.
+// openLaw reads the network of the update law and the state from INPUT, and opens the workload with the knobs.
 func openLaw(dev device.Device, path string, knobs []string) (*gridsim.Forward, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // ID is the address of the schema of run.json, with the major version.
 const ID = "https://github.com/gpuprof/gpuprof/schema/run-1.json"
 
-// Run returns the schema of run.json: one run, or a sweep (before its kind was named: the list of its runs).
+// Run returns the schema of run.json: one run, or a sweep, which earlier versions wrote as a list of runs.
 func Run() ([]byte, error) {
 	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: customTypes()})
 	if err != nil {
@@ -47,7 +47,7 @@ func Run() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// sweepOf returns the schema of a sweep, whose head is that of a run.
+// sweepOf returns the schema of a sweep. Its schema_version, tool and answer have the schemas of a run's.
 func sweepOf(run *jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", Required: []string{"kind", "schema_version", "tool", "answer", "runs"},
 		Properties: map[string]*jsonschema.Schema{
@@ -109,7 +109,8 @@ func moveShared(root, run *jsonschema.Schema) error {
 	return nil
 }
 
-// open permits undefined fields in every object, and null for every map, since Go encodes a nil map so.
+// open permits undefined fields in every object. It also permits null for every map, since Go encodes a nil map as
+// null.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return
