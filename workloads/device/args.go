@@ -93,10 +93,10 @@ func viewAs[T float32 | int32](v []byte) []T {
 }
 
 type (
-	// Ref is a launch's Buffer argument. Ref, Num and Real have the layout of any, because they may also hold an op.Ref
-	// or an op.Num, which op.Binder sets at each launch.
+	// Ref is a launch's buffer argument: a Buffer, or an op.Ref that op.Binder resolves at each launch. Ref, Num and Real
+	// must have the layout of any; see Kernel.List.
 	Ref any
-	// Num is a launch's int argument.
+	// Num is a launch's integer argument: an int, or an op.Num that op.Binder resolves at each launch.
 	Num any
 	// Real is a launch's float32 argument.
 	Real any

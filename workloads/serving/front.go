@@ -19,8 +19,8 @@ import (
 // network.
 const mostRecomputed = 4
 
-// mostReading is the largest number of requests whose bodies are read at the same time. They take no place in the
-// queue, which slow callers would fill.
+// mostReading is the largest number of requests whose bodies are read at the same time. A request enters the queue only
+// after its body was read, so that slow callers do not fill the queue.
 const mostReading = 1024
 
 // front is the state of a load whose requests come from other programs, over HTTP.
@@ -97,7 +97,8 @@ func hostNames(address string) (names []string) {
 	return names
 }
 
-// outsideRequests makes the result of a load from outside. failure is the error that ended the service early, or nil.
+// outsideRequests makes the result of a load whose requests came from other programs. failure is the error that ended
+// the service early, or nil.
 func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*loadtest.Requests, error) {
 	decode, err := c.Decode.Recorded()
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	mostDepth   = 64
 	mostReads   = 4096
 	usualLoad   = 0.7
-	longestS    = 60 // longest time of a batch's parts, s
+	longestS    = 60 // largest tau, alpha and max_delay, in seconds
 )
 
 // settings are the knobs of a run. Load and Rate are 0 for auto.

@@ -168,8 +168,8 @@ func (s *session) assembleBatch(l *slot) {
 	}
 }
 
-// forward runs the network on its stream, after the copy to the device and before the copy back, on whatever streams
-// these run.
+// forward runs the network on its stream, after the copy to the device and before the copy back. The copies may be on
+// another stream.
 func (s *session) forward(l *slot, p workloads.Probe) error {
 	on := s.compute
 	if on == nil {
@@ -202,8 +202,8 @@ func (s *session) forward(l *slot, p workloads.Probe) error {
 	return s.main.WaitFor(l.ran)
 }
 
-// runNetwork enqueues the network for a batch, as single launches or as the graph of the batch's size: with pad=on no
-// other size occurs.
+// runNetwork enqueues the network for a batch, as single launches or as the graph captured for the batch's size. With
+// pad=on only sizes with a graph occur.
 func (s *session) runNetwork(on device.Stream, l *slot, p workloads.Probe) error {
 	if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: l.at, Count: l.requests}, on, s.pace.Span[stForward], p); replayed {
 		return err

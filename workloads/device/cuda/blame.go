@@ -11,10 +11,10 @@ import (
 )
 
 // A GPU reports a kernel's fault at a later call, without the kernel's name. To find the kernels in flight, every
-// launch stores its number in its function, per stream, and every synchronisation stores the number of the last launch
-// that it covers. That costs two stores per launch.
+// launch stores its sequence number in kernelFunc.seen, per stream. Every synchronisation stores the number of the last
+// launch that it covers in slot.passed. That costs two stores per launch.
 
-// slots is the number of streams whose launches are counted apart; all further streams share the last slot.
+// slots is the number of streams whose launches are tracked separately; all further streams share the last slot.
 const slots = 16
 
 type slot struct {
@@ -116,8 +116,8 @@ func (d *Device) reportLost() error {
 
 const mostSuspects = 8
 
-// markLost ends the use of the device. The fix depends on the result; if the result has none, or is a kernel fault
-// with no kernel in flight, the fix is to read the kernel log.
+// markLost marks the device as lost after the call doing failed with r. The error names the kernels in flight, and its
+// fix depends on r. If r has no fix, or is a kernel fault with no kernel in flight, the fix is to read the kernel log.
 func (d *Device) markLost(r Result, doing string) {
 	list := d.listInFlight()
 	a := r.lookUpAdvice()

@@ -11,7 +11,7 @@ import (
 const (
 	ceilingTries   = 4
 	largestCopy    = 1 << 30
-	leastRegion    = 4 // least size in last-level caches of a region of memory; a smaller one would measure the cache
+	leastRegion    = 4 // smallest region, in multiples of the last-level cache; a smaller one would measure the cache
 	cacheRow       = 16
 	productTile    = 128
 	largestProduct = 8192
@@ -20,16 +20,17 @@ const (
 	launchRow      = 200
 )
 
-// Ceilings implements device.Device. A rate is the best of four runs per call, timed by events, and of all calls.
-// Data are random. Meter counts none of this work.
+// Ceilings implements device.Device. A call takes the best of four runs for each rate, timed by events, and returns the
+// best of all calls. The data are random. Meter counts none of this work.
 //
-// Memory rates use regions of sixteen times the last-level cache, at most 1 GiB: copies by the driver or a kernel,
-// whichever is faster, reads and writes by a kernel. They stay unmeasured if less than four times the cache is free.
-// The cache rate is the fastest of the three kernels, launched repeatedly within a half and an eighth of the cache.
+// Memory rates use regions of sixteen times the last-level cache, at most 1 GiB and a quarter of the free memory.
+// Kernels copy, read and write them; for copies the faster of kernel and driver counts. These rates stay unmeasured if
+// a region is smaller than four times the cache. The cache rate is the fastest of the three kernels, launched
+// repeatedly within a half and an eighth of the cache.
 //
-// Products are square: fp32 by cuBLAS without TF32, or else by the device's own kernel; tf32, bf16 and fp16 by cuBLAS
-// or not at all. The size doubles from 256 until a product takes 5 ms, up to 8192. FP64FlopsPerS is multiply-adds in
-// registers.
+// Matrix products are square: fp32 by cuBLAS without TF32, or else by the device's own kernel; tf32, bf16 and fp16 by
+// cuBLAS or not at all. The side doubles from 256 until a product takes 5 ms, up to 8192. FP64FlopsPerS is the rate of
+// multiply-adds in registers.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	const doing = "measuring peak rates"
 	if err := d.enter(doing); err != nil {
@@ -196,7 +197,7 @@ func (m *streamTimer) measureKernelRates(to, from devicePtr, size int64, row int
 		aim   func()
 	}{
 		{"ceiling_copy", 2, &copied, func() { setPointers(&args, to, from) }},
-		// The kernel stores its result only if it is 1, impossible since all words of ceiling_random have more bits.
+		// The kernel stores its result only if the result is 1. It never is: all words of ceiling_random have more bits set.
 		{"flush_read", 1, &read, func() { setPointers(&args, from, sink); args.SetInt(2, 1) }},
 		{"flush_write", 1, &written, func() { setPointers(&args, to); args.SetInt(1, 0x3f5a3fa5) }},
 	} {

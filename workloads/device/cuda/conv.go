@@ -12,10 +12,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// convSig is the signature of the convolutions in vendor libraries: x [n, in, size, size], w [out, in, k, k], y [n,
-// out, outSize, outSize], and the integers in, out, k, stride, size, outSize and channels last. If the last is 1, the
-// arrays are [n, size, size, in] and so on. Padding is k/2 zeros. One item is one image. Values are float32, or 16
-// bits wide for bf16 and fp16. Sums are float32.
+// convSig is the signature of the convolutions in vendor libraries. Buffers: x [n, in, size, size], w [out, in, k, k],
+// y [n, out, outSize, outSize]. Integers: in, out, k, stride, size, outSize, and 1 for channels-last arrays ([n, size,
+// size, in] and so on), else 0. Padding is k/2 zeros. One item is one image. Values are float32, or 16 bits wide for
+// bf16 and fp16; sums are float32.
 const convSig = "bbbiiiiiii"
 
 const convPrefix = "conv_" // the prefix of Kernel.Lib, before the precision

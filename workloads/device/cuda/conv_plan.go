@@ -63,8 +63,9 @@ func (n *dnn) makeDescriptors(p *convPlan, s convShape) error {
 	return nil
 }
 
-// chooseAlgorithms lists the usable algorithms in the order of cuDNN's heuristics. In 16 bits each algorithm gets the
-// math type that it needs. In float32 the math type follows from the precision that the user chose.
+// chooseAlgorithms lists the usable algorithms in the order of cuDNN's heuristics. For fp16 and bf16 each algorithm
+// gets the math type that cuDNN returned for it. For float32 the precision that the user chose determines the math
+// type.
 func (n *dnn) chooseAlgorithms(p *convPlan, s convShape) error {
 	c := n.conv
 	var got int32

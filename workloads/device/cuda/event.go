@@ -44,9 +44,9 @@ func (d *Device) NewEvent() (device.Event, error) {
 
 func (e *Event) recordedOn(s *Stream) { e.stream, e.mark = s, s.dev.launched }
 
-// replaceHandle gives the event a new handle when it is recorded on a second stream while its first record is queued.
-// The driver documents that the later record counts, but not that the earlier one then leaves the event's time
-// unchanged.
+// replaceHandle gives the event a new handle when it is recorded on a second stream while its first record is still
+// queued. The second record determines the event's time. With one handle the first record might overwrite that time
+// when it executes, because the driver does not document that it does not.
 func (e *Event) replaceHandle() error {
 	d := e.dev
 	if r := d.drv.EventQuery(e.h); r == success {

@@ -81,9 +81,9 @@ func (c *caller) callLaunch(fn uintptr, l *launch, n int) Result {
 	return r
 }
 
-// setDirect binds the named function if it is hot or setReshaped binds it, and reports whether it is bound. Hot
-// functions are called through SyscallN, which allocates nothing, while RegisterFunc makes reflect.Values. Go memory
-// that a call accesses is on the heap, where it does not move, and kept alive during the call.
+// setDirect binds the named function if it is hot or setReshaped can bind it, and reports whether it did. Hot functions
+// are called through SyscallN, which allocates nothing; RegisterFunc would make reflect.Values. Go memory that a call
+// accesses is on the heap, where it does not move, and kept alive during the call.
 func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuCtxSetCurrent":
@@ -142,7 +142,7 @@ func (c *caller) setDirect(d *driver, name string, fn uintptr) bool {
 	return true
 }
 
-// setReshaped binds a function that has more parameters in C than in the table, and reports whether name is one.
+// setReshaped binds the named function if it has more parameters in C than in the table, and reports whether it did.
 func setReshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":

@@ -93,7 +93,7 @@ func (d *Device) Load(k *device.Kernel) (device.Func, error) {
 	return d.load(k, k)
 }
 
-// load prepares k. The Kernel method of the result returns the parameter as, the kernel of which k may be a copy.
+// load prepares k. The result's Kernel method returns as, the caller's kernel, of which k may be a copy.
 func (d *Device) load(k, as *device.Kernel) (*kernelFunc, error) {
 	f := &kernelFunc{dev: d, kernel: as, bufs: k.BufferParams(), params: len(k.Sig), mostBlocks: math.MaxInt32}
 	if k.Lib != "" {

@@ -234,7 +234,7 @@ func (d *Device) endEvents(events ...eventHandle) error {
 	return errors.Join(errs...)
 }
 
-// rankMemory allocates the input of a rank, whose value at index k is (rank+1) times k mod 251. Sums over up to 4,000
+// rankMemory allocates the input of a rank, whose value at index k is (rank+1) * (k mod 251). Sums over up to 4,000
 // ranks are exact.
 func (d *Device) rankMemory(count, rank int) (p devicePtr, free func() error, err error) {
 	if p, free, err = d.peerMemory(count*floatBytes, nil); err != nil {

@@ -111,8 +111,8 @@ func (d *Device) Compiler() (string, error) {
 	return "NVRTC " + c.version, nil
 }
 
-// Compile implements device.KernelCompiler. It keeps results in a folder on disk, by a hash of all inputs. The time of
-// LoadTime includes Compile.
+// Compile implements device.KernelCompiler. It caches results in a folder on disk, by a hash of all inputs. Its time
+// counts in LoadTime.
 func (d *Device) Compile(src device.CUDASource) (string, error) {
 	const doing = "compiling a kernel at run time"
 	c, err := d.needNVRTC()

@@ -34,11 +34,12 @@ const (
 // Options.CeilingTries per call, over the calls since the threads were last set. They show the speed of this program,
 // not the limit of the processor. It takes about 300 ms and first waits for work in flight.
 //
-// Memory rates come from copying between two buffers, counting bytes in one and clearing one. A buffer has four times
-// the last-level cache, at most Options.LargestCopy; smaller buffers would partly measure the cache. The cache rate is
-// the fastest of the three within a quarter of the last-level cache and within 16 KiB per thread. Data are random. The
-// buffers do not count towards the device's limit and memory, are released before Ceilings returns, and take at most
-// half of the memory that the machine and the control groups have left; a rate whose buffers do not fit is 0.
+// Memory rates come from copying between two buffers, reading one (counting a byte value) and clearing one. A buffer
+// has four times the last-level cache, at most Options.LargestCopy; smaller buffers would partly measure the cache. The
+// cache rate is the fastest of these three within a quarter of the last-level cache and within 16 KiB per thread. The
+// data are random. The buffers do not count towards the device's limit and memory, and are released before Ceilings
+// returns. They take at most half of the memory that the machine and the control groups have left; a rate whose buffers
+// do not fit is 0.
 //
 // FlopsPerS is the rate of a 480 x 480 x 480 float32 product by workloads/vec, which the workloads' kernels use, at a
 // size that suits it. FP64FlopsPerS is the rate of scalar multiply-adds in registers, as in kernels that compute in
@@ -100,8 +101,8 @@ type move struct {
 	do    func(lo, hi int)
 }
 
-// ratesOf measures the rates between two buffers. past means that they are larger than the caches, so that the rates
-// are those of memory.
+// ratesOf measures the rates of moving data between two buffers. past means that the buffers are larger than the
+// caches; only then does it measure the memory rates.
 func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte, past bool) error {
 	size := len(from)
 	pieces := (size-1)/copyPiece + 1

@@ -13,8 +13,8 @@ type nudge struct {
 	ended sync.WaitGroup
 }
 
-// nudgers is the number of goroutines of a nudge, and so of pushes in a row that have an effect before one of the
-// goroutines runs again.
+// nudgers is the number of goroutines of a nudge. A push has an effect only while one of them waits, so it is also the
+// number of pushes in a row that have one.
 const nudgers = 4
 
 func newNudge() *nudge {

@@ -214,7 +214,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, due time.Duratio
 	s.sendAnswer(w, r, call, Asked{})
 }
 
-// errCrowded is the error for a request whose body does not fit the memory for bodies, next to those being read.
+// errCrowded is the error for a request whose body does not fit the memory for bodies while others are being read.
 var errCrowded = errors.New("as many bodies are being read as memory is meant for")
 
 var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// tolerance is the largest error of a norm, a pooling and the mean, which round to float32.
+	// tolerance is the largest relative error of a batch norm and of the mean, which round to float32.
 	tolerance = 1e-5
-	// prepareTolerance is the largest error of a pixel, which takes two products and a sum of bytes.
+	// prepareTolerance is the largest relative error of preprocessed pixels; a pixel takes two products and a sum of
+	// bytes.
 	prepareTolerance = 1e-6
 	// sampledRows is the number of outputs of a convolution that are checked where all of them take too long.
 	sampledRows = 64
@@ -26,8 +27,8 @@ const (
 	poisonWord = 0x7fc00000
 )
 
-// checker runs one batch of images through a slot, group by group. It fills each output with NaN before, and compares
-// it with float64 results from the group's own inputs after.
+// checker runs one batch of images through a slot, one group of launches at a time. It fills each output with NaN
+// before the group runs. Afterwards it compares the output with float64 results from the group's own inputs.
 type checker struct {
 	n    *Net
 	s    device.Stream
@@ -155,8 +156,8 @@ func (c *checker) checkPrepared() error {
 	return nil
 }
 
-// pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first and
-// the last image. An output is given as image*pixels+pixel.
+// pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first
+// image and two corners of the last. An output is given as image*pixels+pixel.
 func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	n, side := len(c.ids)*cv.pixels(), cv.outSize
 	c.rows[kind][1] += n

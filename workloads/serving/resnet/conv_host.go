@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// bandValues is the number of input values that one thread gathers at a time: half a second-level cache. A band is a
-// range of output rows of one image that needs at most so many.
+// bandValues is the largest number of input values that one thread gathers at a time: half a second-level cache. A band
+// is a range of output rows of one image whose input has at most bandValues values.
 const bandValues = 1 << 16
 
 // scratch is one thread's memory for gathered operands.

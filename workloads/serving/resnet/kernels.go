@@ -9,9 +9,9 @@ import (
 // NormKernel is the name of the kernel for a batch norm that is neither folded nor fused.
 const NormKernel = "resnet_norm"
 
-// The kernels of the network. A convolution's integers are batch, in, out, k, stride, size, outSize, flags. scale,
-// shift and weights of formPanels are padded to whole panels of output channels. One item of a convolution is an
-// image's row of outputs on the host device, a tile of 64 outputs by 64 channels on CUDA.
+// The kernels of the network. A convolution's integers are batch, in, out, k, stride, size, outSize, flags. Its scale
+// and shift, and weights in the order formPanels, are padded to whole panels of output channels. One item of a
+// convolution is one row of an image's outputs on the host device, and a tile of 64 outputs by 64 channels on CUDA.
 var (
 	// Computes out = relu(scale sum + shift + res), with relu and res as the flags select. The kernel gathers the operand
 	// while it multiplies (implicit GEMM).

@@ -33,7 +33,7 @@ type Net struct {
 	found   time.Duration // spent looking for libraries
 }
 
-// shared is the key in the map kernels: a convolution's name and the kernel of which it has a copy.
+// shared is the key of Net.kernels: the name of a convolution, and the kernel that was copied for it.
 type shared struct {
 	conv string
 	k    *device.Kernel

@@ -175,8 +175,8 @@ func (o Options) hasLibrary(info device.Info) bool {
 type space struct {
 	act  [actCount]int
 	raw  int // images as bytes
-	cols int // operand of a matrix product that im2col writes, or of a library in 16 bits
-	sums int // result of a library in 16 bits
+	cols int // operand that im2col writes, or a library's 16-bit operand
+	sums int // a library's 16-bit result
 }
 
 func (o Options) slotSpace() space {

@@ -29,7 +29,7 @@ func (r rate) forBatch(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Time
 type launch struct {
 	op.Call
 	items items // number of items for a batch
-	each  bool  // launch for each image
+	each  bool  // one launch per image instead of one per batch
 	cost  rate
 }
 
@@ -70,8 +70,8 @@ type epilogue struct {
 	res          device.Buffer
 }
 
-// epilogues returns the epilogues of the convolution's own launch and of the norm's launch. With bn=apart the first
-// is the identity.
+// epilogues returns the epilogues of the convolution's own launch and of the norm's launch. With bn=apart the first is
+// the identity; otherwise both are equal.
 func (p *planner) epilogues(c conv, w layerBuffers) (first, last epilogue) {
 	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
 	if c.relu {
@@ -132,8 +132,8 @@ func (c conv) afterIm2col() conv {
 	return c
 }
 
-// convCost returns the cost of a product without writing its result. It reads weights and operand once, width bytes per
-// value.
+// convCost returns the cost of a convolution's product, except for writing the result. The product reads weights and
+// input once, width bytes per value.
 func convCost(c conv, width int) rate {
 	return rate{
 		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},

@@ -131,8 +131,8 @@ type Logits struct {
 	terms  float64 // see refTerms
 }
 
-// Apart returns ||got-l|| / max(||l||, norm of all terms of the sums): logits can cancel, which does not reduce their
-// rounding errors.
+// Apart returns ||got-l|| / max(||l||, T), where T is the norm of all terms that the linear layer sums. The terms of a
+// logit can cancel, but that does not reduce its rounding error.
 func (l Logits) Apart(got []float32) float64 {
 	var e op.ErrorNorm
 	e.Add(got, l.Values)

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// directHost computes each output as a sum of its own, to which it adds one weight at a time. In nhwc it computes all
-// channels of a pixel together, in nchw a channel's row of pixels.
+// directHost computes each output in an accumulator of its own, one weight at a time. In nhwc it computes all channels
+// of a pixel together, in nchw a row of pixels of one channel.
 func directHost(args *device.Args, lo, hi int) {
 	a := device.View[resnetConvView](args)
 	g := convGeometry(a)

@@ -59,8 +59,8 @@ func Tune(ctx context.Context, d device.Device, s device.Stream, o Options) (Tun
 
 func ownWays() []string { return []string{Implicit, Im2col, Direct} }
 
-// timeWays times every convolution of a network that uses one implementation for all, and stores the times that are the
-// least so far.
+// timeWays times every convolution of n, which uses one implementation for all of them. It stores in least and t each
+// time that is shorter than the convolution's times so far.
 func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.Event, least map[string]int64, t *Tuned) error {
 	for g := range n.groups {
 		if n.groups[g].Kind != Conv {

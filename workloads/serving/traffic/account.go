@@ -224,8 +224,8 @@ func (b *block) clear() {
 	*b = block{latency: h}
 }
 
-// Faults returns a sentence for each identity that the account violates. senders is the number of requests by the
-// senders' own count.
+// Faults checks the balance of the account. It returns a sentence for each equation that does not hold, such as entered
+// = left + inside. senders is the number of requests that the senders counted.
 func (a *Account) Faults(senders int64) []string {
 	var out []string
 	add := func(bad bool, format string, args ...any) {

@@ -107,7 +107,8 @@ type latencies [6]time.Duration
 // Over implements Sender.
 func (l *latencies) Over(r *Request, _ Outcome, now time.Duration) { l[r.ID] = now - r.Due }
 
-// simulation is a service in virtual time with an unbounded queue.
+// simulation is a service in virtual time with an unbounded queue. A batch has up to most requests, waits up to delay
+// to fill, and takes time(requests). Up to depth batches are in flight (0: one), in parallel if beside is set.
 type simulation struct {
 	times  []time.Duration
 	most   int

@@ -94,8 +94,8 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 	}
 }
 
-// coarse is the length of the last part of a pause, which is slept in short naps: the Go timer that ends the part
-// before may be a millisecond late.
+// coarse is the length of the last part of a pause, which is slept in short naps. A Go timer sleeps the part before,
+// and may end a millisecond late.
 const coarse = 2 * time.Millisecond
 
 // sleepUntil sleeps until the duration until has passed since began. It returns false if the context ends first.
