@@ -13,8 +13,8 @@ import (
 // and Memset, which may overlap. Starved, Queued and Unknown are disjoint and cover the time that is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window is the time that is divided: from the first operation to the last. If a trace has one step or none,
-	// countLeadIn widens the window of the main device to the step. Waits at both ends of the step then count.
+	// Window is the time that the fields divide, from the first operation to the last. If a trace has one step or none,
+	// countLeadIn widens the window of the main device to the step, so that idle time at both ends of the step counts.
 	Window model.Span
 	Ops    []int32 // indices into T.GPU, by start
 
@@ -147,8 +147,9 @@ func LostKernels(t *model.Trace) string {
 	return fmt.Sprintf("%s on %s and none of the kernels they started: the records of the device were lost", Plural(t.Gate.Launches, "launch was recorded", "launches were recorded"), on)
 }
 
-// spanBuilder builds a set from spans sorted by start. Callers build each set twice, first to count the spans and then
-// to store them: a trace has millions of spans, and a growing slice would need twice the memory.
+// spanBuilder merges spans, added in the order of their starts, into a set of disjoint spans. Callers add all spans
+// twice, first to count the result and then to store it: a trace has millions of spans, and a growing slice would need
+// twice the memory.
 type spanBuilder struct {
 	set  model.Spans
 	n    int
@@ -173,7 +174,7 @@ func (s *spanBuilder) add(from, to int64) {
 	}
 }
 
-// withCapacity returns an empty builder with room for the counted spans.
+// withCapacity returns an empty builder that stores spans, with capacity for as many as s has counted.
 func (s *spanBuilder) withCapacity() spanBuilder { return spanBuilder{set: make(model.Spans, 0, s.n)} }
 
 func (d *DeviceTime) setBusyTimes(x *Index) {
@@ -284,7 +285,8 @@ func (d *DeviceTime) idleBefore(i int) (from, to int64) {
 	return from, to
 }
 
-// launchOf returns the start of the call that launched the operation with which a wait ends; at is the end of the wait.
+// launchOf returns the start time of the call that launched the operation whose start ends a wait of the device. The
+// wait ends at the time at; ops are the operations from there on. known is false if the launch was not recorded.
 func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) {
 	pick := EndOfWait(t, ops, at)
 	if pick < 0 || t.GPU[pick].Launch < 0 {
@@ -293,9 +295,9 @@ func launchOf(t *model.Trace, ops []int32, at int64) (launch int64, known bool) 
 	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// EndOfWait returns the operation with which a wait ends, or -1; at is the end of the wait. It returns the first
-// operation of positive length among those at the front of ops that start at that time. An operation of zero length
-// starts no busy span, so it is returned only if no other operation starts then.
+// EndOfWait returns the operation whose start ends a wait of the device at the time at, or -1. ops are the operations
+// from at on, sorted by start. The first operation of positive length that starts at that time is preferred, because
+// an operation of zero length starts no busy span.
 func EndOfWait(t *model.Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
@@ -367,7 +369,7 @@ func (d *DeviceTime) addSegment(s model.Span, class uint8) {
 
 type opQueue struct {
 	ops  []int32
-	head int // operations before this index have ended
+	head int // index into ops of the first operation that may still run
 }
 
 func (w *opQueue) push(op int32) {
@@ -377,7 +379,7 @@ func (w *opQueue) push(op int32) {
 	w.ops = append(w.ops, op)
 }
 
-// activeOp returns the operation that counts at a time, or -1 if none is running.
+// activeOp returns the running operation with the highest priority at a time, or -1 if none is running.
 func activeOp(gpu []model.GPU, queues *[priorities]opQueue, at int64) int32 {
 	for r := range queues {
 		q := &queues[r]

@@ -4,8 +4,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// countLeadIn widens the window of the main device to the steady time if the trace has one step or none. The time
-// before the first operation is then part of the only step and counts as a wait of the device; it is not warm-up.
+// countLeadIn widens the window of the main device to the whole step (without steps, to the steady part of the
+// recording) if the trace has one step or none. Idle time before the first operation then counts; it is not warm-up.
 func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return

@@ -18,23 +18,24 @@ type Analysis struct {
 	Bound      Bound               `json:"bound"`
 	Steps      []StepTime          `json:"steps"`
 	Devices    []DeviceAccount     `json:"devices"`
-	Syncs      map[string]CallTime `json:"syncs"`  // by API name; without the final one, by which the profiler stops
-	Copies     map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
+	Syncs      map[string]CallTime `json:"syncs"`  // by API name; excludes the final call, with which the profiler stops
+	Copies     map[string]CopyTime `json:"copies"` // by "h2d_pageable", "h2d_pinned", "d2h_pageable", "d2d" …
 	Kernels    []KernelTime        `json:"kernels"`
 	Operators  []OperatorTime      `json:"operators"`
 	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks      []RankTime          `json:"ranks,omitempty"`
-	Host       *HostAccount        `json:"host,omitempty"` // of the first input, where gpuprof's hook measured it
+	Host       *HostAccount        `json:"host,omitempty"` // of the first input; nil unless gpuprof's hook recorded it
 	// Roofline describes the first input; nil if no shapes of operators were recorded.
 	Roofline *Roofline         `json:"roofline,omitempty"`
 	Findings []gpuprof.Finding `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
 
-	// Claimed holds the time spans that each finding claims, for pictures; nil in an analysis that was read from a file.
+	// Claimed holds, for each finding, the time spans that its change would save, for drawing; nil in an analysis that
+	// was read from a file.
 	Claimed [][]model.Span `json:"-"`
 }
 
-// ClaimedBy returns the time spans of the i-th finding; nil in an analysis that was read from a file.
+// ClaimedBy returns the time spans that the change of the i-th finding would save; nil in an analysis read from a file.
 func (a *Analysis) ClaimedBy(i int) []model.Span {
 	if i >= len(a.Claimed) {
 		return nil
@@ -76,7 +77,7 @@ type Explanation struct {
 	Part      string  `json:"part"` // a class, or an idle state
 	NS        int64   `json:"ns"`   // in the mean step
 	Share     float64 `json:"share"`
-	ClaimedNS int64   `json:"claimed_ns"` // the part of ns that findings claim
+	ClaimedNS int64   `json:"claimed_ns"` // the part of ns that the changes of findings would save
 	// Waits lists the reasons why the device waited, the longest first; for idle states only.
 	Waits []Wait `json:"waits,omitempty"`
 	Text  string `json:"text"` // the explanation in sentences
@@ -87,7 +88,7 @@ type Bound struct {
 	By      string  `json:"by"`      // "compute", "memory", "communication", "host", "waits", "other", "" unknown
 	NS      int64   `json:"ns"`      // in the mean step
 	Share   float64 `json:"share"`   // of the mean step
-	Nothing bool    `json:"nothing"` // no finding claims LeastShare of the step or more
+	Nothing bool    `json:"nothing"` // no finding would save LeastShare of the step or more
 	Text    string  `json:"text"`    // sentences; printed in place of findings if there are none
 }
 
@@ -95,16 +96,16 @@ type Bound struct {
 type Wait struct {
 	For   string  `json:"for"`
 	NS    int64   `json:"ns"`
-	Count float64 `json:"count"` // how often
+	Count float64 `json:"count"` // number of waits per step
 }
 
 // StepTime is one step of one input. A step begins on the host, or when the device has finished the work of earlier
-// steps if that is later. It ends with the last device operation launched in it, so steps are disjoint. The step of
-// the analysis is the mean of dur_ns over the steps that count.
+// steps if that is later. It ends with the last device operation launched in it, so steps are disjoint. Analysis.Step
+// is the mean over the steps that are not dropped.
 type StepTime struct {
 	Name      string                `json:"name"`
 	Input     int                   `json:"input"`  // index into inputs
-	Device    int                   `json:"device"` // on which the step launches most, -1 none
+	Device    int                   `json:"device"` // the device with the most launches, -1 none
 	StartNS   int64                 `json:"start_ns"`
 	DurNS     int64                 `json:"dur_ns"`
 	HostNS    int64                 `json:"host_start_ns"` // start of the step on the host, as recorded
@@ -179,8 +180,8 @@ type KernelTime struct {
 	Operator string `json:"operator,omitempty"`
 }
 
-// OperatorTime adds up one operator or module over the steps that count (without steps, over the recording). Self time
-// excludes nested operators. Device time is the time of the operations that it launched.
+// OperatorTime adds up the calls of one operator or module over the steps that are not dropped (without steps, over the
+// recording). Self time excludes nested operators. GPUNS is the time of the device operations that the calls launched.
 type OperatorTime struct {
 	Name   string `json:"name"`
 	Count  int    `json:"count"`
@@ -214,7 +215,7 @@ type RankTime struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Found is a finding with the time that it claims on one device.
+// Found is a finding with the time on one device that its change would save (the claim).
 type Found struct {
 	gpuprof.Finding
 	Spans  []model.Span // time on the device that the finding claims: disjoint, in order; the total is ClaimNS
@@ -223,8 +224,8 @@ type Found struct {
 	First bool
 	// AnyProgram reports that the advised change is the same for every kind of program.
 	AnyProgram bool
-	// ByInput and ByDevice are the input and the device of the rank that the others wait for, which is charged with the
-	// wait.
+	// ByInput and ByDevice are the input and the device of the straggler, the rank for which the others wait. The wait
+	// counts against the claims of this rank.
 	ByInput, ByDevice int
 	reduced           bool  // capClaims reduced the claim
 	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
@@ -237,7 +238,7 @@ type Comparison struct {
 	New       *Analysis       `json:"new"`
 	StepOldNS int64           `json:"step_old_ns"` // mean steps
 	StepNewNS int64           `json:"step_new_ns"`
-	Classes   []Change        `json:"classes"`   // classes of the step, largest change first
+	Classes   []Change        `json:"classes"`   // kernel classes and idle states in the step, largest change first
 	Operators []Change        `json:"operators"` // largest change first
 	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
 	// Bounds compares the times of operators with equal shapes on both sides with their bounds; the largest change is

@@ -63,17 +63,18 @@ func (a *Analysis) findVerdict() gpuprof.Answer {
 	return gpuprof.Answer{Verdict: "healthy", Tone: gpuprof.ToneGood, Sentence: text}
 }
 
-// isBusy reports whether the devices are busy nearly all the time and most of what a finding claims is the little idle
-// time. The work of the devices then bounds the program, not the cause that the finding names.
+// isBusy reports whether the devices are busy nearly all the time and most of the time that finding f could save is
+// idle time. The work of the devices then bounds the program, not the cause that the finding names.
 func (a *Analysis) isBusy(f *gpuprof.Finding) bool {
 	return float64(a.idleNS()) < busyIdle*float64(a.Step.NS) && 2*idlePart(f) > f.StepNS && f.Share < highShare
 }
 
-// A device counts as busy if it is idle for less than busyIdle of the step. A finding that claims highShare of the step
-// or more becomes the verdict even then.
+// A device counts as busy if it is idle for less than the share busyIdle of the step. Even then a finding becomes the
+// verdict if it could save the share highShare of the step or more.
 const busyIdle, highShare = 0.1, 0.1
 
-// mainFinding returns the first finding that saves time; nil without one, or if the recording is not steady work.
+// mainFinding returns the first finding that saves time. It returns nil without one, or if the first finding is that
+// the recording shows no steady work.
 func (a *Analysis) mainFinding() *gpuprof.Finding {
 	i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.SavesTime() })
 	if i < 0 || a.Findings[0].Rule == gpuprof.RuleNotSteady {
@@ -82,7 +83,7 @@ func (a *Analysis) mainFinding() *gpuprof.Finding {
 	return &a.Findings[i]
 }
 
-// mostDecodeIdle is the largest share of idle time in a decode step that is bound by reading the weights.
+// mostDecodeIdle is the largest idle share of a decode step that still counts as bound by reading the weights.
 const mostDecodeIdle = 0.2
 
 // decodeFinding returns the finding of rule decode-bytes: each decode step is bound by reading the weights. It returns
@@ -96,8 +97,8 @@ func (a *Analysis) decodeFinding() *gpuprof.Finding {
 }
 
 // recordingFault returns a fault of the recording, lost or wrong records, and its remedy; text is "" without a fault.
-// Lost kernels are always a fault, and so is a recording that is a sample of its operators. Other faults count only if
-// no finding saves time and the bound of the program is unknown (bounded is false).
+// Lost kernels are always a fault, and so is a recording that has only a sample of the operators. Other faults count
+// only if no finding saves time and the bound of the program is unknown (bounded is false).
 func (a *Analysis) recordingFault(bounded bool) (text string, action *gpuprof.Action) {
 	for _, w := range a.Warnings {
 		if w.Code == lostKernels {
@@ -117,9 +118,8 @@ func (a *Analysis) recordingFault(bounded bool) (text string, action *gpuprof.Ac
 	return "", nil
 }
 
-// verdictFromFacts returns the verdict from facts that precede every claim: a kernel that failed, launches that all
-// failed, a recording that is mostly start-up, or one kernel that is most of the work. The answer is empty if none
-// applies.
+// verdictFromFacts returns the verdict if a fact overrides all findings of savings: a kernel failed, all launches
+// failed, the recording is mostly start-up, or one kernel is most of the work. Else the answer is empty.
 func (a *Analysis) verdictFromFacts() gpuprof.Answer {
 	kernels := slices.ContainsFunc(a.Devices, func(d DeviceAccount) bool { return d.Kernels > 0 })
 	for _, w := range a.Warnings {
@@ -251,8 +251,9 @@ func shareText(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// answerBar divides the step of the devices, the step of the host thread if there is no device, or the whole recording
-// if most of it is not steady work. A recording of communication alone gets no bar, because its idle time is unknown.
+// answerBar returns the bar that shows how time divides: the step of the devices, the step of the host thread without a
+// device, or the recording if most of it is start-up and the like. A recording of communication alone gets no bar,
+// because its idle time is unknown.
 func (a *Analysis) answerBar() *gpuprof.Bar {
 	notSteady := len(a.Findings) > 0 && a.Findings[0].Rule == gpuprof.RuleNotSteady && a.Recording != nil
 	switch {
@@ -277,7 +278,8 @@ func (a *Analysis) recordingBar() *gpuprof.Bar {
 	return gpuprof.WholeBar("recording", "s", total, parts)
 }
 
-// stepBar divides the mean step into the largest classes, the largest idle state, and the sum of the rest.
+// stepBar returns a bar of the mean step with the largest classes of kernels, the largest idle state, and other idle
+// time. The remaining classes get no part.
 func (a *Analysis) stepBar() *gpuprof.Bar {
 	if a.Step.NS <= 0 {
 		return nil

@@ -42,7 +42,8 @@ func (c *Comparison) Answer() gpuprof.Answer {
 	return a
 }
 
-// claimSentence names the largest claim that came true although the mean step did not become shorter; "" without one.
+// claimSentence names the finding that saved the most time as it had claimed, for comparisons in which the mean step
+// did not become shorter; "" if no claim came true.
 func (c *Comparison) claimSentence() string {
 	var best *FindingChange
 	for i := range c.Findings {
@@ -86,7 +87,7 @@ func (c *Comparison) largestChange() string {
 	return ""
 }
 
-// stepRatioBar returns the ratio of the mean steps, or of the recording windows without steps, for drawing.
+// stepRatioBar returns the ratio new/old of the mean steps as a bar to draw; without steps, of the recording windows.
 func (c *Comparison) stepRatioBar() *gpuprof.Bar {
 	label := "mean step, new / old"
 	if c.Old.Step.Count == 0 {

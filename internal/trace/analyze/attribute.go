@@ -12,8 +12,8 @@ type seqKey struct {
 	seq     int64
 }
 
-// forwardTable maps autograd nodes to the operators that made them. Sequence numbers count up, so the nodes of one
-// process fit in a slice; other cases use a map.
+// forwardTable maps autograd nodes to the forward operators that created them, as indices into Trace.Host. Sequence
+// numbers count up, so the nodes of one process fit in a slice (dense, from number base). Other cases use a map.
 type forwardTable struct {
 	process int32
 	base    int64
@@ -21,7 +21,8 @@ type forwardTable struct {
 	sparse  map[seqKey]int32
 }
 
-// get returns the operator that made a node, -1 if not recorded; ok is false if no backward operator names the node.
+// get returns the operator that created a node, -1 if not recorded. ok is false if no recorded backward operator has
+// the node's sequence number.
 func (f *forwardTable) get(k seqKey) (int32, bool) {
 	if f.dense != nil {
 		if i := k.seq - f.base; k.process == f.process && i >= 0 && i < int64(len(f.dense)) {
@@ -42,7 +43,7 @@ func (f *forwardTable) set(k seqKey, host int32) {
 	}
 }
 
-// noNode marks sequence numbers that no backward operator has.
+// noNode marks the entries of forwardTable.dense whose sequence number no recorded backward operator has.
 const noNode = -2
 
 func (x *Index) newForwardTable() *forwardTable {
@@ -79,9 +80,9 @@ func (x *Index) newForwardTable() *forwardTable {
 	return f
 }
 
-// linkForward finds the operator that made each autograd node that a backward operator ran. Among the forward
-// operators with the sequence number of the node, it is the one that began last: an operator that makes no node
-// carries the number of the next node, so the earlier ones made none.
+// linkForward finds, for each autograd node that a backward operator ran, the forward operator that created the node.
+// This is the last forward operator with the sequence number of the node. An operator that creates no node carries the
+// number of the next node, so earlier operators with the same number created none.
 func (x *Index) linkForward() {
 	t := x.T
 	nodes := x.newForwardTable()
@@ -140,8 +141,8 @@ func (x *Index) forwardOf(host int32) int32 {
 	return -1
 }
 
-// attributeOps assigns to each GPU event the innermost operator around its launch. Without a launch, it is the operator
-// with the external id of the event.
+// attributeOps assigns to each GPU event the innermost operator around its launch. An event without a recorded launch
+// gets the operator with the external id of the event.
 func (x *Index) attributeOps() {
 	t := x.T
 	x.gpuOp = make([]int32, len(t.GPU))
@@ -179,5 +180,6 @@ func (x *Index) attributeOps() {
 	}
 }
 
-// hasExternal reports whether the external id identifies an operator: some profilers write the correlation id there.
+// hasExternal reports whether the external id of an event identifies an operator. Some profilers write the correlation
+// id in this field instead.
 func hasExternal(g *model.GPU) bool { return g.Ext != 0 && g.Ext != g.Corr }

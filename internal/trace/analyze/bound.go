@@ -10,13 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LeastShare is the least share of the step that a finding must claim. Smaller savings are below measurement noise.
+// LeastShare is the least share of the step that a finding must save. Smaller savings are below measurement noise.
 const LeastShare = 0.005
 
 // boundKinds lists the resources that can bound a program, each with the classes and idle states whose time it causes.
 // Elementwise kernels count for memory: they move more bytes than they compute on every device. Matrix products count
-// for compute, although memory may bound some of them. In decode memory bounds the products: each step reads all
-// weights and the keys and values of all requests to compute one token of each request (docs/analyze.md).
+// for compute, although memory may bound some of them. When a language model decodes, memory bounds the products: each
+// step reads all weights and cached keys and values to compute one token of each request (docs/analyze.md).
 func boundKinds(decode bool) []boundKind {
 	products := boundKind{"compute", "compute: %s kernels take", nil}
 	if decode {
@@ -36,7 +36,7 @@ func boundKinds(decode bool) []boundKind {
 	}
 }
 
-// unknownBound is the kind of bound of idle time whose cause the recording lacks.
+// unknownBound stands for the resource that bounds the program if most time is idle time of unknown cause.
 const unknownBound = "unknown"
 
 type boundKind struct {
@@ -44,14 +44,15 @@ type boundKind struct {
 	parts    []string
 }
 
-// idleKnown reports whether the device records of every index are good enough to measure idle time.
+// idleKnown reports whether the device records of every trace are good enough to measure idle time.
 func idleKnown(indexes []*Index) bool {
 	return !slices.ContainsFunc(indexes, func(x *Index) bool {
 		return slices.ContainsFunc(x.Devices, func(d *DeviceTime) bool { return x.T.Gate.Faulty(d.Device) })
 	})
 }
 
-// findBound finds the resource that bounds the program, and whether any finding claims enough to be worth a change.
+// findBound sets a.Bound: the resource that bounds the program, and whether any finding saves enough time to be worth a
+// change.
 func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	b := &a.Bound
 	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.SavesTime() })
@@ -77,7 +78,7 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 		b.Text = strings.TrimSpace(b.Text + " What bounds the program is unknown: too many records of a device are wrong.")
 		return
 	}
-	// A first finding of this rule makes the kernel the subject, although the host may work longer before and after it.
+	// If the program is mostly one kernel, the bound is about the kernel, although the host may take more of the time.
 	oneKernel := slices.ContainsFunc(found, func(f Found) bool { return f.Rule == gpuprof.RuleOneKernel && f.First })
 	text := a.findLargestBound(func(k *boundKind) bool { return !oneKernel || k.by != "host" })
 	if oneKernel && b.Share < leastOneKernel {
@@ -96,12 +97,12 @@ func (a *Analysis) findBound(indexes []*Index, found []Found) {
 	}
 }
 
-// leastOneKernel is the least share of the step that the bound of a one-kernel program must take. Below it, the text
-// names the bound of the device's work instead.
+// leastOneKernel is the least share of the step that the bounding resource of a one-kernel program must take. If the
+// share is smaller, the text names the resource that bounds the busy time of the device instead.
 const leastOneKernel = 0.3
 
-// findLargestBound sets the bound to the kind with the most time among the kinds that accepts allows, and returns its
-// text.
+// findLargestBound sets a.Bound to the resource with the most time among those that accepts allows, and returns a
+// phrase that names the resource.
 func (a *Analysis) findLargestBound(accepts func(*boundKind) bool) (text string) {
 	b, partNS := &a.Bound, partsOf(a)
 	b.By, b.NS, b.Share = "", 0, 0
@@ -131,7 +132,7 @@ func (a *Analysis) findLargestBound(accepts func(*boundKind) bool) (text string)
 	return text
 }
 
-// mainOther returns the kernel with at least half of the time of class "other", "" for none.
+// mainOther returns the name of the kernel that takes at least half of the time of class "other"; "" without one.
 func (a *Analysis) mainOther() string {
 	var most, all int64
 	name := ""

@@ -6,24 +6,24 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Ledger grants each nanosecond of device time to one finding only. It is not safe for concurrent use: rules run in
-// order.
+// Ledger grants each nanosecond of device time to at most one finding, so that the savings of findings do not overlap.
+// Rules claim in order, so earlier rules win. It is not safe for concurrent use.
 type Ledger struct {
 	x       *Index
 	steady  map[int]claimableTime
 	claimed map[int]model.Spans
 }
 
-// claimableTime is the time of a device that findings can claim.
+// claimableTime is the time of a device that findings can claim: only in the steps that are not dropped as warm-up.
 type claimableTime struct {
 	starved, busy model.Spans
-	queued        model.Spans // limited to the steady part at each claim, because few findings claim it
+	queued        model.Spans // ClaimQueued limits it to those steps at each claim, because few findings claim it
 }
 
 // NewLedger returns a ledger without claims.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]claimableTime{}, claimed: map[int]model.Spans{}}
-	phases := x.phaseSpans() // steps with phases count if every step has some
+	phases := x.phaseSpans() // a counted step can contain phases, such as compilation, if every step does
 	steady := x.Steady.Minus(phases)
 	for _, d := range x.Devices {
 		l.steady[d.Device] = claimableTime{d.Starved.And(steady), d.Busy.And(steady), d.Queued.Minus(phases)}
@@ -31,20 +31,20 @@ func (x *Index) NewLedger() *Ledger {
 	return l
 }
 
-// ClaimHost claims time for host activity: the part of want in which the device was starved, within the steady part
-// and not yet claimed. It returns the granted time.
+// ClaimHost claims and returns the part of want in which the device was starved, idle because the host had not launched
+// the next operation. It grants only unclaimed time of steps that are not dropped as warm-up.
 func (l *Ledger) ClaimHost(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want, l.steady[device].starved)
 }
 
-// ClaimGPU claims device work: the part of want in which the device was busy, within the steady part and not yet
-// claimed. The caller must make sure that no other operation overlaps want.
+// ClaimGPU claims and returns the part of want in which the device was busy. It grants only unclaimed time of steps
+// that are not dropped as warm-up. The caller must make sure that no other operation overlaps want.
 func (l *Ledger) ClaimGPU(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want, l.steady[device].busy)
 }
 
-// ClaimQueued claims time in which an operation was launched and had not begun: the part of want in which the device
-// was queued, within the steady part and not yet claimed.
+// ClaimQueued claims and returns the part of want in which the device was queued: the next operation was launched and
+// had not begun. It grants only unclaimed time of steps that are not dropped as warm-up.
 func (l *Ledger) ClaimQueued(device int, want model.Spans) model.Spans {
 	return l.grantSpans(device, want.And(l.x.Steady), l.steady[device].queued)
 }
@@ -79,7 +79,7 @@ func (l *Ledger) grantSpans(device int, want, allowed model.Spans) model.Spans {
 	return got
 }
 
-// claimParts divides the claim of a finding per step by class and idle state, ns.
+// claimParts divides the time that finding f claims by kernel class and idle state, ns per step.
 func (x *Index) claimParts(f *Found) map[string]int64 {
 	if f.ClaimNS <= 0 || !x.Stepped() && len(f.Spans) == 0 {
 		return nil

@@ -83,12 +83,12 @@ type launchContext struct {
 	inner     opMeaning // the innermost operator with a known class
 	outer     uint8     // class of the innermost operator whose class includes nested operators, else NoClass
 	optimizer bool
-	experts   bool       // inside a range of the experts of a mixture
+	experts   bool       // inside a range that runs the experts of a mixture-of-experts layer
 	product   moduleKind // moduleTensorProduct or moduleConvolution, if inside such a module
 }
 
-// launchContextOf collects the context of a launch from an operator and all that enclose it; without an operator (-1),
-// from what encloses the launch.
+// launchContextOf collects the context of a launch from op, the innermost operator around the launch, and all operators
+// that enclose op. If op is -1, only the modules and ranges around the launch count.
 func (x *Index) launchContextOf(op, launch int32) launchContext {
 	s := launchContext{inner: opMeaning{class: NoClass}, outer: NoClass}
 	for h := op; h >= 0; h = x.OpAbove(h) {
@@ -144,8 +144,8 @@ func (x *Index) InOptimizer(host int32) bool {
 	return false
 }
 
-// classOf returns the class of a kernel in this context. Some names decide the class; otherwise the operators decide
-// it, or the name if they are unknown.
+// classOf returns the class of a kernel with the name in, launched in context s. Some kernel names decide the class.
+// Otherwise the operators of s decide, or the kernel name if the operators are unknown.
 func (s *launchContext) classOf(in *NameInfo) uint8 {
 	kernel := in.Kernel
 	switch {

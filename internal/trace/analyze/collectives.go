@@ -13,8 +13,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// Collectives describes the communication of one rank in its last whole steps: the start of each collective and the
-// work in between, ns. It is small enough to share, and suffices to find the rank for which the others wait.
+// Collectives describes the communication of one rank in the last complete steps: the start of each collective and the
+// work between collectives. Times are in ns. It is small enough to send to other ranks, and suffices to find the rank
+// for which the others wait.
 type Collectives struct {
 	Rank   int    `json:"rank"`   // -1 unknown
 	World  int    `json:"world"`  // 0 unknown
@@ -27,8 +28,8 @@ type Collectives struct {
 	Parts Parts `json:"parts"`
 
 	Steps model.Column `json:"steps"` // step numbers
-	Cut   int          `json:"cut"`   // earlier steps that were left out
-	Names []string     `json:"names"` // names of kinds and groups
+	Cut   int          `json:"cut"`   // number of earlier steps that were left out
+	Names []string     `json:"names"` // names of kinds and process groups
 
 	// The columns from Kind to After have one entry for each collective, in the order of requests.
 	Kind  model.Column `json:"kind"`  // index into Names
@@ -40,10 +41,10 @@ type Collectives struct {
 	Dur   model.Column `json:"dur"`
 	After model.Column `json:"after"` // the previous collective on the same stream plus one, 0 none
 
-	// Moments lists one entry for each moment, in order. Entry 2i is the request of collective i. Entry 2i+1 is the
-	// time at which the rank begins to wait for the end of collective i. Entry -1-k is the end of step k. Work, Idle
-	// and Held divide the time since the previous moment: work of the rank, idle time, and communication that is not a
-	// collective of a whole group. Waits for collectives are in none of them.
+	// Moments lists the events of the rank in order of time, each as a code. Code 2i is the request of collective i. Code
+	// 2i+1 is the time at which the rank begins to wait for the end of collective i. Code -1-k is the end of step k.
+	// Work, Idle and Held have one entry for each moment and divide the time since the previous one: work of the rank,
+	// idle time, and communication that is not listed here. Waits for collectives are in none of them.
 	Moments model.Column `json:"moments"`
 	Work    model.Column `json:"work"`
 	Idle    model.Column `json:"idle"`
@@ -98,11 +99,11 @@ type collectiveCall struct {
 	kind, group string
 	seq, bytes  int64
 	stream      int64
-	step        int // index into the steps that count
+	step        int // index into rankTimeline.steps
 	after       int // the previous call on the stream plus one, 0 none
 }
 
-// rankTimeline holds the steps, collectives and work of one rank; buildColumns makes Collectives from it.
+// rankTimeline holds the steps, collectives and work of one rank, from which buildColumns makes Collectives.
 type rankTimeline struct {
 	whole   model.Span
 	steps   []StepSpan
@@ -138,7 +139,7 @@ func stepOf(steps []StepSpan, at int64) int {
 	return -1
 }
 
-// collectivesOf returns the collectives of a device of the kinds that accepts allows; nil without any.
+// collectivesOf returns the collectives that ran on device d and whose kind accepts allows; nil without any.
 func (x *Index) collectivesOf(d *DeviceTime, accepts func(kind string) bool) *Collectives {
 	t := &rankTimeline{steps: x.countedSteps(), compute: d.Compute.Or(d.Memcpy).Or(d.Memset)}
 	details := x.T.CollectivesByCorr()
@@ -180,7 +181,8 @@ func (x *Index) collectivesOf(d *DeviceTime, accepts func(kind string) bool) *Co
 	return out
 }
 
-// stepOfLaunch returns the step of an operation's launch, else the step whose window contains its start; -1 none.
+// stepOfLaunch returns the step in which an operation was launched. If the launch was not recorded, it returns the step
+// in whose window the operation starts; -1 none.
 func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	if op.Launch >= 0 {
 		return stepOf(steps, x.T.Host[op.Launch].Start)
@@ -193,8 +195,8 @@ func (x *Index) stepOfLaunch(steps []StepSpan, op *model.GPU) int {
 	return -1
 }
 
-// readyTimes returns a function for the time at which the input of a collective was ready: the end of all other
-// operations that the host launched before it, or its own launch if that is later.
+// readyTimes returns a function that estimates when the input of a collective was ready: at the end of all operations
+// that the host launched before the collective, or at the collective's own launch if that is later.
 func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	type launched struct{ at, end int64 }
 	var list []launched
@@ -221,7 +223,8 @@ func (x *Index) readyTimes(d *DeviceTime) func(op *model.GPU) int64 {
 	}
 }
 
-// collectiveCallOf describes a communication kernel. details holds the recorded properties, nil without any.
+// collectiveCallOf describes the communication kernel with index g in Trace.GPU. details holds the properties that the
+// profiler recorded, nil without any.
 func (x *Index) collectiveCallOf(g int32, details *model.Collective) collectiveCall {
 	op := &x.T.GPU[g]
 	c := collectiveCall{Span: model.Span{Start: op.Start, End: op.End}, stream: op.Stream}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// chainStreams links the calls of each stream, which run one after the other, and corrects their request times. A call
-// that begins after a gap was requested when it began, because the stream was free.
+// chainStreams links each call to the previous call on its stream, and corrects the request times. A call that begins
+// after a gap was requested when it began, because the stream was free.
 func (t *rankTimeline) chainStreams() {
 	slices.SortStableFunc(t.calls, func(a, b collectiveCall) int { return cmp.Compare(a.Start, b.Start) })
 	last := map[int64]int{}
@@ -64,8 +64,8 @@ func (t *rankTimeline) dropEarlySteps() int {
 // moment is an entry of Collectives.Moments with its time, ns.
 type moment struct {
 	at    int64
-	order int   // at equal times: requests, then waits, then ends of steps
-	entry int64 // value in Collectives.Moments
+	order int   // sorts moments of equal times: 0 request, 1 wait, 2 end of a step
+	entry int64 // the code in Collectives.Moments
 }
 
 func (t *rankTimeline) buildColumns() *Collectives {
@@ -112,16 +112,17 @@ func stepNumber(name string, place int64) int64 {
 	return place
 }
 
-// endsLate reports whether the rank resumed at the end of a collective although the recorded end is later: a library
-// may wake the rank before it records the end, on a thread that waits for a core. The wait must exceed that delay.
+// endsLate reports whether the rank resumed because collective c ended, although the recorded end is later than gap,
+// the time without work. A library may wake the rank before its thread, which waits for a core, records the end. The
+// wait in the gap must be longer than this delay.
 func (t *rankTimeline) endsLate(c *collectiveCall, gap model.Span) bool {
 	wait, late := gap.End-max(gap.Start, c.requested), c.End-gap.End
 	return wait >= leastWaitNS && late < min(wait, latestEndNS)
 }
 
-// findMoments returns the moments of a rank in order, and its waits for collectives. An idle rank waits for a requested
-// collective if it resumes when the collective ends. It also waits for it if the host waits for the end before it
-// launches more work.
+// findMoments returns the moments of a rank in order, and the time in which the rank waits for collectives. An idle
+// rank waits for a requested collective if it resumes work when the collective ends, or if the host waits for the end
+// before it launches more work.
 func (t *rankTimeline) findMoments() ([]moment, model.Spans) {
 	var out []moment
 	var blocked model.Spans

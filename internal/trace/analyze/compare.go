@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// Traces whose operators differ by more than this share may come from different programs.
+	// Two traces may come from different programs if more than this share of the operators occurs in only one of them.
 	differentOps = 0.30
 )
 
-// CompareInOrder compares the mean steps of one program before and after a change, ns, by class, operator, setting and
-// finding. It also measures whether the savings that the old findings claimed were delivered. rules gives the order of
-// findings. Traces without steps compare by the recording window. Warnings name doubts about the comparison.
+// CompareInOrder compares the mean steps of one program before and after a change, by class, operator, setting and
+// finding. It also measures whether the change saved the time that the old findings claimed. The findings are in the
+// order of rules, a list of rule ids. Traces without steps compare by the recording window. Warnings name doubts.
 func CompareInOrder(before, after *Analysis, rules []string) *Comparison {
 	c := &Comparison{
 		Head: document.NewHead(document.TraceComparison, after.Tool), Old: before, New: after,
@@ -69,8 +69,8 @@ func partsOf(a *Analysis) map[string]int64 {
 	return out
 }
 
-// operatorsOf returns the time of each operator in the mean step: on the device, or self time on the host without
-// devices.
+// operatorsOf returns the time of each operator in the mean step, ns: device time, or self time on the host if neither
+// side has a device.
 func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	host := len(before.Devices)+len(after.Devices) == 0
 	times := func(a *Analysis) map[string]int64 {
@@ -90,7 +90,7 @@ func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	return times(before), times(after)
 }
 
-// listChanges pairs the quantities of both sides, largest change first, without those that are zero on both sides.
+// listChanges pairs the times of both sides by name, ns, largest change first. It omits names with zero on both sides.
 func listChanges(old, now map[string]int64) []Change {
 	out := []Change{}
 	for name, ns := range old {

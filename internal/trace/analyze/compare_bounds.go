@@ -7,21 +7,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// backends matches the library or implementation in the name of an attention or a batch normalization.
+// backends matches operator names that contain a library or implementation, such as cudnn_batch_norm.
 var backends = lazyregexp.New(`(cudnn|miopen|native|flash|efficient)_(attention|batch_norm)`)
 
-// boundKey identifies an operator on both sides; within has the shapes of the enclosing attention, "" outside of one.
+// boundKey identifies an operator in both analyses. within holds the shapes of the enclosing attention operator, ""
+// outside of an attention.
 type boundKey struct{ name, shapes, within string }
 
-// boundSides adds up an operator on both sides. longest is the longest time, ns, that was added to each side.
+// boundSides adds up the times of an operator before and after the change. longest is the longest single time, ns, that
+// was added to each side; it selects the kernel that names the side.
 type boundSides struct {
 	BoundChange
 	longest [2]int64
 }
 
-// boundChanges pairs the operators of two rooflines by shapes and by name without the library. Parts of an attention
-// that only one side has are added up to one attention (joinAttention). Operators without a cost model are paired by
-// name. The result is nil if a side has no roofline.
+// boundChanges pairs the operators of two rooflines by shapes and by name, ignoring the library in the name. Operators
+// inside an attention that only one side has are added up to one attention (joinAttention). Operators without a cost
+// model are paired by name. The result is nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -54,8 +56,8 @@ func boundChanges(before, after *Roofline) []BoundChange {
 	return out
 }
 
-// joinAttention adds up the parts of attentions of equal shapes, if each side has parts that the other lacks: a fused
-// kernel on one side, matrix products and a softmax on the other.
+// joinAttention adds up the operators inside attentions of equal shapes if each side has operators that the other side
+// lacks: for example a fused kernel before, and matrix products with a softmax after.
 func joinAttention(by map[boundKey]*boundSides) {
 	single := map[string][2][]boundKey{}
 	for k, c := range by {
@@ -95,8 +97,9 @@ func (c *boundSides) fieldsOf(side int) (ns *int64, share *float64, kernel *stri
 	return &c.NewNS, &c.NewShare, &c.NewKernel
 }
 
-// addOperator adds the time and the bound of an operator to a side. Calls with other strides or values are separate
-// operators of a roofline. The share is 0 if any of them has no bound.
+// addOperator adds the time and the lower bound of the time, ns, of an operator to a side. It can be called several
+// times for a key, because a roofline separates calls with different strides or values. The share becomes 0 if any of
+// them has no bound.
 func (c *boundSides) addOperator(side int, ns int64, boundNS float64, kernel string) {
 	sum, share, most := c.fieldsOf(side)
 	bound := *share*float64(*sum) + boundNS

@@ -10,24 +10,26 @@ import (
 )
 
 const (
-	// A claim is an upper bound. It came true if its parts of the step became shorter by claim/claimSlack or more.
+	// A claim is the most time that a finding expects to save. It came true if the classes and idle states that it
+	// covers became shorter by claim/claimSlack or more.
 	claimSlack = 1.35
-	// A finding of both analyses is smaller if its claim per step is below changedLess times the old claim, and larger
-	// if it is above changedMore times the old claim.
+	// A finding that both analyses have is "smaller" if the new claim per step is below changedLess times the old claim,
+	// and "larger" if it is above changedMore times the old claim.
 	changedLess = 0.8
 	changedMore = 1.25
 	notTried    = "not tried"
-	// A part of the step belongs to a claim if it holds at least this share of the claim.
+	// A claim covers a class or idle state if at least this share of the claimed time is in that class or state.
 	leastPartShare = 0.05
 )
 
 type ruleClaim struct {
-	ns    int64
+	ns    int64 // claimed per step
 	rare  int64 // Finding.RareNS
 	parts []string
 }
 
-// claimsOf returns the claim of each rule per step, from the input with the largest claim.
+// claimsOf returns the claimed saving of each rule per step. If several inputs have a finding of the rule, the largest
+// claim counts.
 func claimsOf(a *Analysis) map[string]ruleClaim {
 	out := map[string]ruleClaim{}
 	for i := range a.Findings {
@@ -46,8 +48,8 @@ func claimsOf(a *Analysis) map[string]ruleClaim {
 	return out
 }
 
-// compareSettings lists the settings with different values on both sides. It returns them by the rule that advises the
-// change.
+// compareSettings lists in c.Settings the settings with different values before and after. It returns each change under
+// the ids of the rules that advise to change the setting.
 func (c *Comparison) compareSettings() (made map[string]SettingChange) {
 	made = map[string]SettingChange{}
 	if c.Old.Recording == nil || c.New.Recording == nil {
@@ -100,7 +102,8 @@ func (c *Comparison) compareFindings(rules []string, made map[string]SettingChan
 	c.Findings = slices.Concat(tested, others)
 }
 
-// sumTriedClaims returns the sum of the claims, ns, of all tested findings that share a part of the step with f.
+// sumTriedClaims returns the sum of the claims, ns, of all tested findings that cover a class or idle state of f. A
+// finding is tested if it is gone or smaller after the change.
 func (c *Comparison) sumTriedClaims(f *FindingChange) (ns int64) {
 	for i := range c.Findings {
 		g := &c.Findings[i]
@@ -112,8 +115,8 @@ func (c *Comparison) sumTriedClaims(f *FindingChange) (ns int64) {
 	return ns
 }
 
-// nameOutcome names the change of a finding. had and has report whether it was found before and after the change; was
-// and is are its claims, or its times in some steps only, ns.
+// nameOutcome names the change of a finding. had and has report whether it was found before and after the change. was
+// and is are the claims before and after, ns, or Finding.RareNS if no time was claimed.
 func nameOutcome(had, has bool, was, is int64) string {
 	switch {
 	case !has:
@@ -132,8 +135,9 @@ func (f *FindingChange) wasTried() bool {
 	return f.OldNS > 0 && (f.Outcome == "gone" || f.Outcome == "smaller")
 }
 
-// judgeClaim compares the old claim with the reduction of its parts of the step. settingChanged reports that a setting
-// was changed as the finding advises; tried is the sum of the claims of all tested findings on these parts, ns.
+// judgeClaim compares the claim before the change with the measured reduction of the classes and idle states that it
+// covers. settingChanged reports that a setting changed to which the finding refers. tried is the sum of the claims of
+// all tested findings on the same classes and states, ns.
 func (f *FindingChange) judgeClaim(c *Comparison, settingChanged bool, tried int64) {
 	claim, got := f.OldNS, f.DeliveredNS
 	unit, delivered := PerStepWord(c.Old.Step.Count > 0), f.deliveredText(c)
@@ -220,7 +224,8 @@ func changedText(what string, saved int64) string {
 	return what + " became " + gpuprof.FormatNS(saved) + " shorter"
 }
 
-// stepText explains why the step did not shrink like the parts of the claim (another class grew); "" if it did.
+// stepText explains why the mean step did not shrink as much as the classes and idle states of the claim, for example
+// because another class grew; "" if it did.
 func (f *FindingChange) stepText(c *Comparison) string {
 	if f.DeliveredNS <= 0 || f.SavedNS*2 > f.DeliveredNS || len(f.Parts) == 0 {
 		return ""

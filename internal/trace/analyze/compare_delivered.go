@@ -16,8 +16,8 @@ import (
 // steps do not vary: clocks and temperature differ.
 const leastNoise = 0.01
 
-// measureDelivered measures by how much the parts of the claim became shorter, with Welch's 95 % interval from the
-// steps of both recordings. The interval is at least leastNoise of the parts.
+// measureDelivered measures by how much the classes and idle states of the claim became shorter. It computes Welch's
+// 95 % interval from the steps of both recordings; half its width is at least leastNoise times the parts' time.
 func (f *FindingChange) measureDelivered(c *Comparison) {
 	parts := slices.Concat(f.Parts, c.listReplacements(f.Parts))
 	before, after := stepSums(c.Old, parts), stepSums(c.New, parts)
@@ -55,8 +55,8 @@ func (c *Comparison) NoiseText() string {
 	return ""
 }
 
-// listReplacements lists classes that appear only after the change: kernels such as fused attention replace the work of
-// a claim.
+// listReplacements lists the classes of kernels that appear only after the change, where parts are the classes of a
+// claim. They may replace the claimed work: fused attention replaces matrix products and a softmax.
 func (c *Comparison) listReplacements(parts []string) (classes []string) {
 	old := c.Old.Step.Parts.Classes
 	var work int64

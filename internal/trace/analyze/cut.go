@@ -11,7 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// cutter fills a model.Cut with the part of a recording that is to be kept.
+// cutter fills a model.Cut, which lists the events to keep when a user cuts steps or a time window from a recording.
 type cutter struct {
 	*model.Cut
 	x *Index
@@ -91,7 +91,8 @@ func (x *Index) StepNumbers() []int64 {
 	return counted
 }
 
-// StepsPart returns the selected steps with their device work. The error wraps ErrUsage if the trace lacks the steps.
+// StepsPart returns a cut with the selected steps and their device work. The error wraps ErrUsage if the trace lacks
+// them.
 func (x *Index) StepsPart(selected Range) (*model.Cut, error) {
 	if len(x.Steps) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", selected.text, x.T.Path).WithFix("give a stretch of time with --window")
@@ -123,7 +124,7 @@ func (x *Index) StepsPart(selected Range) (*model.Cut, error) {
 	return p.Cut, nil
 }
 
-// WindowPart returns the part of the recording within a window, counted from the first event of the file as in
+// WindowPart returns a cut of the recording to a time window. Times count from the first event of the file, as in
 // Perfetto. The error wraps ErrUsage if the window is empty.
 func (x *Index) WindowPart(selected Range) (*model.Cut, error) {
 	begin, end := min(x.T.First, x.Span.Start), x.Span.End
@@ -158,7 +159,8 @@ func (x *Index) WindowPart(selected Range) (*model.Cut, error) {
 	return p.Cut, nil
 }
 
-// truncatedError returns an error that names lack of memory if reading the trace ended for that reason, else err.
+// truncatedError returns an error that names lack of memory if the trace was read only in part for lack of memory, else
+// err.
 func (x *Index) truncatedError(err error) error {
 	for _, w := range x.T.Warnings {
 		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
@@ -183,9 +185,9 @@ func (p *cutter) addStep(s *StepSpan) {
 	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
 }
 
-// collectOutside keeps events outside the part that the analysis of the part needs. These are the launches of its
-// device operations with all events around them, and the operations that its calls launched. On each device they
-// include the operations directly before and after the part, which limit the first and last wait.
+// collectOutside keeps the events outside the cut that the analysis of the cut needs. These are the launches of its
+// device operations with all events around them, and the operations that its calls launched. On each device, it keeps
+// the operations directly before and after the cut, because they limit the first and the last wait.
 func (p *cutter) collectOutside() {
 	t := p.x.T
 	p.HostStarts, p.DeviceStarts = map[int64]struct{}{}, map[int64]struct{}{}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// An idle state that takes this share of the step is explained too, if it is not the largest part.
+	// explainedShare is the least share of the step of an idle state that is explained besides the largest part.
 	explainedShare = 0.20
-	// A finding is named for a part if it claims at least this share of the part.
+	// leastNamedShare is the least share of a class or idle state that a finding must claim for the text to name it.
 	leastNamedShare = 0.01
 	// namedWaits is the largest number of reasons for waits that a sentence names.
 	namedWaits = 4
 )
 
-// WaitSum adds up the waits for one reason: their time in ns, their number, and their time by example, which is an
-// operation, a call or a stream.
+// WaitSum adds up the waits for one reason: their time in ns and their number. byExample divides the time, ns, by the
+// operation, call or stream that the text can name as an example.
 type WaitSum struct {
 	NS, Count float64
 	byExample map[string]float64
@@ -124,7 +124,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 	return e
 }
 
-// addClaimed adds to by[rule] the part of within, ns, that the findings of the rule claim on device d of an input.
+// addClaimed adds to by[rule] how much of the time within, ns, the findings of the rule claim on device d of an input.
 func addClaimed(found []Found, input int, d *DeviceTime, within model.Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.Device == d.Device {
@@ -151,7 +151,8 @@ func (d *DeviceTime) partSpans(part string) model.Spans {
 	})
 }
 
-// listWaits returns the reasons for which a device waits in an idle state, over the steps that count; nil for classes.
+// listWaits returns the reasons for which a device waits in the idle state part, over the steps that are not dropped;
+// nil if part is a class of kernels.
 func (x *Index) listWaits(d *DeviceTime, part string) WaitSums {
 	switch part {
 	case "starved":

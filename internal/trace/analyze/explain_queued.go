@@ -8,21 +8,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LatencyLimit is the longest launch latency, usually 5 to 10 us. Longer delays have another cause.
+// LatencyLimit is the longest delay from a launch to its operation that counts as launch latency, which is usually 5 to
+// 10 us. A longer delay has another cause.
 const LatencyLimit = 20_000 // ns
 
 // queueContext holds the state for explaining queued time while it walks the operations of a device.
 type queueContext struct {
 	x *Index
 	d *DeviceTime
-	// last is the operation of each stream that began last; before is the operation of any stream that ended last.
+	// last maps each stream to the operation that began last on it; before is the operation of any stream that ended
+	// last.
 	last   map[int64]int32
 	before int32
-	begun  map[int32]bool // graph launches with an operation that has begun
+	begun  map[int32]bool // the graph launches of which at least one operation has begun
 	// waits holds the recorded event waits by waiting stream, in the order of their calls.
 	waits       map[int64][]recordedWait
 	records     map[int64]int32 // host calls that record events, by correlation id
-	memoryCalls []model.Span    // calls that take memory from the driver or return it
+	memoryCalls []model.Span    // calls that allocate or free device memory in the driver
 }
 
 type recordedWait struct {
@@ -59,7 +61,7 @@ func (x *Index) newQueueContext(d *DeviceTime) *queueContext {
 	return v
 }
 
-// QueuedWaits returns the reasons for which a device waited after its next operation was launched.
+// QueuedWaits returns the reasons for which a device was idle although its next operation was already launched.
 func (x *Index) QueuedWaits(d *DeviceTime) WaitSums {
 	out := WaitSums{}
 	v := x.newQueueContext(d)
@@ -89,8 +91,8 @@ func (v *queueContext) addOperation(g int32) {
 	}
 }
 
-// explainWait divides the wait q before operation g. Time in the call that launches g counts for the call if it exceeds
-// LatencyLimit, the rest for delayReason.
+// explainWait assigns the wait q before operation g to reasons in out. Time inside the call that launches g counts for
+// that call if it exceeds LatencyLimit. The rest of q counts for the reason that delayReason returns.
 func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	t := v.x.T
 	op := &t.GPU[g]
@@ -105,7 +107,8 @@ func (v *queueContext) explainWait(g int32, q model.Span, out WaitSums) {
 	out.addWait(kind, example, q.Len())
 }
 
-// delayReason returns the reason for the delay of operation g, and an example.
+// delayReason returns the reason for which the launched operation g did not begin during q, and an example for the
+// text.
 func (v *queueContext) delayReason(g int32, q model.Span) (kind, example string) {
 	t := v.x.T
 	op := &t.GPU[g]
@@ -180,8 +183,8 @@ func (v *queueContext) eventText(g int32) string {
 	return fmt.Sprintf("on stream %d for an event (cudaStreamWaitEvent)", op.Stream)
 }
 
-// eventTarget describes the operation that a recorded wait waited for: among the operations on the other stream that
-// began before op, the last one that was launched before the event was recorded. An unknown time counts as earlier.
+// eventTarget describes the operation for which op waited by the event wait w. It is the last operation on stream w.On
+// that began before op and was launched before the event was recorded. An unrecorded launch counts as earlier.
 func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 	text := fmt.Sprintf("on stream %d for an event of stream %d (cudaStreamWaitEvent)", op.Stream, w.On)
 	if w.On < 0 {
@@ -210,7 +213,8 @@ func (v *queueContext) eventTarget(w *model.StreamWait, op *model.GPU) string {
 // mostLookBack is the number of host events before a launch that are searched for a wait call.
 const mostLookBack = 64
 
-// eventBefore reports whether the thread called cudaStreamWaitEvent between its previous launch and this one.
+// eventBefore reports whether the thread of a launch called cudaStreamWaitEvent between its previous launch and this
+// launch.
 func (v *queueContext) eventBefore(launch int32) bool {
 	t := v.x.T
 	for i := launch - 1; i >= max(0, launch-mostLookBack) && t.Host[i].Lane == t.Host[launch].Lane; i-- {
@@ -224,8 +228,8 @@ func (v *queueContext) eventBefore(launch int32) bool {
 	return false
 }
 
-// concurrentWork describes what may have delayed the device during q: a call that allocates or frees device memory, or
-// work on another device.
+// concurrentWork describes activity that may have delayed the device during q because it takes at least half of q: a
+// call that allocates or frees device memory, or work on another device. It returns "" without any.
 func (v *queueContext) concurrentWork(q model.Span) string {
 	for _, c := range v.memoryCalls {
 		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {

@@ -13,8 +13,8 @@ type topLevelEvent struct {
 	host int32
 }
 
-// topLevelEvents lists by lane, in order, the outermost operators, API calls and ranges of the data loader and the
-// optimizer. The time between them is spent in the program's own code.
+// topLevelEvents lists for each lane (thread), in order, the outermost operators, API calls and ranges of the data
+// loader and the optimizer. Between these events the thread runs code of the program outside operators.
 func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent {
 	out := map[uint32][]topLevelEvent{}
 	for i := range x.T.Host {
@@ -35,7 +35,8 @@ func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent
 	return out
 }
 
-// starvedWaits returns the reasons for starved time: what the thread whose launch ended each wait did during the wait.
+// starvedWaits returns the reasons for which device d had no launched operation to run. The reason for a wait is the
+// activity, during the wait, of the thread whose launch ended the wait.
 func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
 	enders := map[int64]uint32{} // lane of the launch that ends a wait, by launch time

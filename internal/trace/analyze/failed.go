@@ -7,15 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// failedLaunches and failedKernel are the codes of the warnings that launches returned an error, and that a kernel
-// failed while it ran. After a failed kernel its process runs no more work on the device, so later records describe a
+// failedLaunches is the code of the warning that launches returned an error, failedKernel of the warning that a kernel
+// failed while it ran. After a kernel fails, its process runs no more work on the device, so later records describe a
 // broken program.
 const failedLaunches, failedKernel = "failed-launches", "failed-kernel"
 
-// FailedLaunch is the name of launches that returned an error: no kernel belongs to them.
+// FailedLaunch replaces the name of a launch that returned an error, because the launch started no kernel.
 const FailedLaunch = "launch that failed"
 
-// NameFailed returns the name of a call that returned an error.
+// NameFailed returns the name under which a call that returned an error is stored: FailedLaunch for a launch of a
+// kernel, else the name of the call.
 func NameFailed(call string) string {
 	if strings.Contains(call, "LaunchKernel") {
 		return FailedLaunch
@@ -26,7 +27,7 @@ func NameFailed(call string) string {
 // FailedCalls collects the calls of a recording that returned an error.
 type FailedCalls struct {
 	n      int
-	codes  map[model.NameID]int64 // error by name of the call; severalErrors if they differ
+	codes  map[model.NameID]int64 // error code by the name of the call; severalErrors if its calls differ
 	kernel failedCall             // the first call that returned an error of kernelErrors
 }
 
@@ -39,11 +40,12 @@ type failedCall struct {
 // severalErrors is the error code of a name whose calls returned different errors.
 const severalErrors = -1
 
-// IsError reports whether the result of a CUDA call is an error. Queries return cudaErrorNotReady (600) while work runs.
+// IsError reports whether the result code of a CUDA call is an error. The code 600 (cudaErrorNotReady) is none: queries
+// return it while work runs.
 func IsError(code int64) bool { return code != 0 && code != 600 }
 
-// Add adds a call that started at the time start (ns) and returned the error code. call is the id of its name, name the
-// id of NameFailed(call).
+// Add adds a call that started at the time start (ns) and returned the error code. call is the id of the call's name,
+// name the id of the name that NameFailed returns for the call.
 func (f *FailedCalls) Add(start, code int64, name, call model.NameID) {
 	f.n++
 	if f.codes == nil {
@@ -62,13 +64,14 @@ func noteError(errors map[model.NameID]int64, name model.NameID, code int64) {
 	errors[name] = code
 }
 
-// kernelErrors are the errors of a kernel that failed while it ran, by code. Every later call returns the error too.
+// kernelErrors maps the codes of the errors of a kernel that failed while it ran to their names. Every later call
+// returns the error too.
 func kernelErrors() map[int64]string {
 	return map[int64]string{700: "cudaErrorIllegalAddress", 702: "cudaErrorLaunchTimeout", 710: "cudaErrorAssert", 714: "cudaErrorHardwareStackError",
 		715: "cudaErrorIllegalInstruction", 716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc", 719: "cudaErrorLaunchFailure"}
 }
 
-// launchErrors are errors of launches by code, each with its name and the change that removes the cause.
+// launchErrors maps codes of errors of a launch to the name of the error and the change that removes its cause.
 func launchErrors() map[int64][2]string {
 	const build = "compile for this device and driver (nvcc -arch=native), or install a driver as new as the toolkit"
 	return map[int64][2]string{98: {"cudaErrorInvalidDeviceFunction", build}, 209: {"cudaErrorNoKernelImageForDevice", build}, 222: {"cudaErrorUnsupportedPtxVersion", build},
@@ -76,7 +79,8 @@ func launchErrors() map[int64][2]string {
 		701: {"cudaErrorLaunchOutOfResources", "fewer threads per block, or fewer registers and less shared memory per block (__launch_bounds__)"}}
 }
 
-// Warn adds the warnings about failed calls to a complete trace. resolve returns the final id of a name.
+// Warn adds the warnings about failed calls to t, after all events of t are read. resolve maps a name id that was
+// passed to Add to the id in t.Names.
 func (f *FailedCalls) Warn(t *model.Trace, resolve func(model.NameID) model.NameID) {
 	if f.n == 0 {
 		return

@@ -21,18 +21,18 @@ const (
 	HostOutside       = "outside operators"
 )
 
-// recordedParts are the parts with recorded events. Time in several of them counts for the first.
+// recordedParts are the parts that consist of recorded events. Time in several parts counts for the first of them.
 var recordedParts = []string{HostLoader, HostOptimizer, HostCommunication, HostSync, HostOperators}
 
-// HostAccount divides the mean step of the thread that runs the steps. Times come from recorded steps, which are not
-// sampled; names come from the sampled steps after them.
+// HostAccount divides the mean step of the thread that runs the steps (the host thread). Times come from the steps that
+// the profiler recorded without sampling. Places in the code come from stack samples of later steps.
 type HostAccount struct {
 	NS      int64       `json:"ns"`      // the mean recorded step, or the window
 	Parts   []HostPart  `json:"parts"`   // disjoint; they add up to ns
-	Steps   int         `json:"steps"`   // number of steps behind the times; 0: a window of time
+	Steps   int         `json:"steps"`   // number of steps in the mean; 0 if ns is the recording window
 	Samples int         `json:"samples"` // stack samples
 	Sampled int         `json:"sampled_steps"`
-	BareNS  int64       `json:"bare_ns"` // length of a step that was not recorded, 0 unknown
+	BareNS  int64       `json:"bare_ns"` // length of a step without profiling, 0 unknown
 	Causes  []HostCause `json:"causes"`  // causes of time outside operators, the longest first
 	Stacks  []HostTree  `json:"stacks,omitempty"`
 
@@ -41,7 +41,7 @@ type HostAccount struct {
 	// RunDelayNS is the time for which the thread waited for a CPU in the mean step, also within operators; negative if
 	// unknown.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// PreemptedNS is the part of the run delay after preemptions, in proportion to the numbers of context switches.
+	// PreemptedNS estimates the part of RunDelayNS that follows preemptions, by their share of the context switches.
 	PreemptedNS int64 `json:"preempted_ns"`
 	// CPUNS is the CPU time of the thread in the mean step, OthersNS that of the other threads of the process.
 	CPUNS    int64 `json:"cpu_ns"`
@@ -82,8 +82,8 @@ func (a *HostAccount) Outside() int64 {
 	return ns
 }
 
-// Step returns the step length to which shares of the samples apply, ns. It is the length of a step that was not
-// recorded, if that is known, but at most the mean recorded step, whose parts limit every claim.
+// Step returns the step length, ns, by which shares of the samples are multiplied. It is the length of a step without
+// profiling, if known, but at most NS, because no finding may claim more than a part of the recorded step.
 func (a *HostAccount) Step() int64 {
 	if a.BareNS > 0 && a.BareNS < a.NS {
 		return a.BareNS
@@ -91,8 +91,8 @@ func (a *HostAccount) Step() int64 {
 	return a.NS
 }
 
-// HostAccount returns the time breakdown of the host thread, which it computes once; nil for a trace without
-// measurements of gpuprof's hook.
+// HostAccount returns the time breakdown of the host thread, which it computes at the first call. It returns nil if
+// gpuprof's hook did not measure the recorded program.
 func (x *Index) HostAccount() *HostAccount {
 	if x.hostAccount == nil && x.T.Sampled != nil {
 		x.hostAccount = x.newHostAccount()
@@ -143,13 +143,14 @@ func (x *Index) hasOnlySamples() bool {
 	return x.T.Format == model.Kineto && x.Recording.Program == Python
 }
 
-// HostPart returns the time of the host thread in events of one part, in the steps that count.
+// HostPart returns the time of the host thread in the events of one of recordedParts, in the steps that are not
+// dropped.
 func (x *Index) HostPart(part string) model.Spans {
 	over, _ := x.hostSteps()
 	return x.hostSpans(part).And(over)
 }
 
-// HostOutside returns the time of the host thread outside all recorded parts, in the steps that count.
+// HostOutside returns the time of the host thread outside all recordedParts, in the steps that are not dropped.
 func (x *Index) HostOutside() model.Spans {
 	out, _ := x.hostSteps()
 	for _, part := range recordedParts {
@@ -158,7 +159,8 @@ func (x *Index) HostOutside() model.Spans {
 	return out
 }
 
-// hostSteps returns the host time of the steps that count, and their number; without steps the steady part and 0.
+// hostSteps returns the host time of the steps that are not dropped, and their number; without steps, the steady part
+// of the recording and 0.
 func (x *Index) hostSteps() (model.Spans, int) {
 	if !x.Stepped() {
 		return x.Steady, 0
@@ -172,8 +174,8 @@ func (x *Index) hostSteps() (model.Spans, int) {
 	return model.UnionOf(v), len(v)
 }
 
-// hostSpans returns the time of the host thread in events of one part. Operators of the backward pass count even on
-// other threads: the device threads of autograd run them while the host thread waits.
+// hostSpans returns the time of the host thread in the events of one of recordedParts. Operators of the backward pass
+// count even on other threads: the device threads of autograd run them while the host thread waits.
 func (x *Index) hostSpans(part string) model.Spans {
 	process := x.T.ProcessOf(x.Main)
 	var v []model.Span
@@ -204,9 +206,10 @@ func (x *Index) hostSpans(part string) model.Spans {
 	return model.UnionOf(v)
 }
 
-// splitOutside divides the time outside operators with the clocks of the recorded steps: waiting for a CPU, blocked,
-// waiting for the GIL, on CPU. Blocked time in the loader, in synchronization and in communication counts for those
-// parts. Of the other blocked time, the share that samples saw in operators counts for the operators.
+// splitOutside divides the time outside operators (outside, ns per step) into: waiting for a CPU, blocked, waiting for
+// the GIL, on CPU. It uses the thread clocks of the recorded steps. Blocked time in the loader, in synchronization and
+// in communication is already in those parts. Of the other blocked time, the share that samples show in operators
+// counts for the operators. add records one part.
 func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleSplit, add func(string, int64)) {
 	a.RunDelayNS = -1
 	rows := s.Recorded
@@ -237,7 +240,8 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	blocked = max(blocked, float64(outside)-(whole.CPUS+max(whole.DelayS, 0))*1e9*scale)
 	blocked = min(blocked, float64(outside))
 	running := max(1, float64(a.NS-a.Part(HostLoader))-blocked)
-	// A run delay after a preemption can occur anywhere, a run delay after a blocking wait only at the wait.
+	// The run delay, the wait for a CPU, can occur anywhere after a preemption, but after a blocking call only at the
+	// call.
 	delay := min((whole.DelayS-fetch.DelayS)*1e9*scale, running)
 	woken := 0.0
 	if n := whole.Blocks + whole.Preempted; n > 0 {
@@ -261,7 +265,8 @@ func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64
 	add(HostOnCPU, outside)
 }
 
-// contendedFactor: a thread contends for the GIL if a step takes more than so many times as long as a sampled step.
+// contendedFactor: a thread contends for the GIL if a step takes more than contendedFactor times as long as a sampled
+// step.
 const contendedFactor = 2
 
 // contendsForGIL reports whether the thread mostly waits for other threads of its process that hold the GIL. Sampled

@@ -30,8 +30,8 @@ type HostCause struct {
 	Where string  `json:"where"`           // "train.py:41 in step", a line of the user's code
 	Text  string  `json:"text,omitempty"`  // source text of the line
 	Inner string  `json:"inner,omitempty"` // frame below the line with most of the time
-	NS    int64   `json:"ns"`              // in a step that was not recorded
-	Share float64 `json:"share"`           // of the sampled time
+	NS    int64   `json:"ns"`              // in a step without profiling (HostAccount.Step)
+	Share float64 `json:"share"`           // of all sampled time
 	Count int     `json:"samples"`
 	// SampledNS is the time in the mean sampled step (0 without steps). It exceeds ns if recorded steps had less of the
 	// cause.
@@ -42,16 +42,18 @@ type HostCause struct {
 	Anywhere bool `json:"anywhere,omitempty"`
 }
 
-// leastOutsideShare: a line is one cause if at least this share of its time is outside operators.
+// leastOutsideShare: a line is reported as one cause, instead of the lines that it calls, if at least this share of its
+// time is outside operators.
 const leastOutsideShare = 0.8
 
-// callNode is a line of user code below the lines around the step (borders), with the time of its calls.
+// callNode is a line of user code in the tree of calls inside a step, with the time of the line and of its callees. The
+// tree starts below the lines that contain the whole step (sampleSplit.borders).
 type callNode struct {
 	frame          model.HostFrame
 	kids           []*callNode
-	total, outside float64             // s, including lines below
-	kinds          map[string]*causeAt // time outside operators by kind, including lines below
-	selfKinds      map[string]*causeAt // the same without lines of user code below
+	total, outside float64             // all time and time outside operators, s, including called lines
+	kinds          map[string]*causeAt // time outside operators by kind of cause, including called lines
+	selfKinds      map[string]*causeAt // time outside operators by kind of cause, without called lines of user code
 }
 
 func newCallNode(f model.HostFrame) *callNode {
@@ -64,7 +66,7 @@ type causeAt struct {
 	frame   model.HostFrame
 	outside float64 // s
 	count   int
-	inner   map[model.HostFrame]float64 // s, by the innermost frame
+	inner   map[model.HostFrame]float64 // outside by the innermost frame of the stack, s
 	calls   bool                        // the line calls functions of the user's code
 }
 
@@ -124,8 +126,8 @@ func (o *sampleSplit) buildCallTree() *callNode {
 	return root
 }
 
-// userLines returns the lines of user code in a stack from the first line that is not a border; the innermost line if
-// all are borders.
+// userLines returns the lines of user code in a stack, outermost first, from the first line that is not a border, a
+// line that contains the whole step. If all are borders, it returns the innermost line.
 func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {
@@ -148,9 +150,10 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	return lines[max(len(lines)-1, 0):]
 }
 
-// listCauses lists the causes outside operators, the longest first. A line counts as a whole if nearly all of its
-// calls are outside operators, else the lines below it count. Each kind of a line is a separate cause, because it
-// needs another change. Neighbouring lines of one kind are one place, unless they call functions of the user's code.
+// listCauses lists the causes of time outside operators, the longest first. If nearly all time of a line is outside
+// operators, the line is a cause with all its callees, else the lines that it calls are. Each kind of wait or work in a
+// line is a separate cause, because it needs another change. Neighbouring lines of one kind are merged, unless they
+// call functions of the user's code.
 func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 	var found []*causeAt
 	var collect func(n *callNode)
@@ -186,15 +189,15 @@ func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
 
 const mostCauses = 20
 
-// mergeNeighbours merges consecutive lines of one function and one kind that call none of the user's functions. The
-// line with most time gives the place its name.
+// mergeNeighbours merges the causes of consecutive lines that have the same function and kind and call none of the
+// user's functions. The line with the most time names the merged cause.
 func mergeNeighbours(found []*causeAt) []*causeAt {
 	slices.SortStableFunc(found, func(a, b *causeAt) int {
 		f, g := &a.frame, &b.frame
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(f.File, g.File), cmp.Compare(f.Function, g.Function), cmp.Compare(f.Line, g.Line))
 	})
 	var out []*causeAt
-	last, most := 0, 0.0 // of the last element of out: its last line, and the time of the line that names it
+	last, most := 0, 0.0 // the last line of the last element of out, and the time of the line that names the element
 	for _, n := range found {
 		if k := len(out) - 1; k >= 0 && out[k].isNextTo(n, last) {
 			m := out[k]
@@ -215,7 +218,7 @@ func mergeNeighbours(found []*causeAt) []*causeAt {
 	return out
 }
 
-// isNextTo reports whether n belongs to the same place as m, whose last line is last.
+// isNextTo reports whether cause n can be merged into cause m, whose last line has the number last.
 func (m *causeAt) isNextTo(n *causeAt, last int) bool {
 	if m.kind != n.kind || m.frame.File != n.frame.File || m.frame.Function != n.frame.Function {
 		return false
@@ -227,8 +230,8 @@ func (m *causeAt) isNextTo(n *causeAt, last int) bool {
 const mostScale = 2
 
 // outsideScale returns the factor, from 1 to mostScale, by which stack samples underestimate the time outside
-// operators, compared with the clocks and the trace. They do because the sampler needs the GIL, which Python code
-// releases only after the switch interval.
+// operators, compared with the clocks and the trace. Samples underestimate the time because the sampler needs the GIL,
+// which Python code releases only after the switch interval.
 func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	sum := 0.0
 	for _, s := range o.outside {
@@ -240,7 +243,8 @@ func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
 	return min(max(float64(a.Outside())/float64(a.Step())/(sum/o.total), 1), mostScale)
 }
 
-// rareFactor: a cause may be rare if it takes more than so many times its usual time in the mean sampled step.
+// rareFactor: a cause may be rare if its time in the mean sampled step is more than rareFactor times its time in a
+// usual step.
 const rareFactor = 2
 
 func (m *causeAt) toHostCause(a *HostAccount, total, scale float64) HostCause {

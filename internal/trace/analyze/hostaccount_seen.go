@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastDoubtfulShare: doubtful samples count as outside operators only if at least this share of them must be outside.
+// leastDoubtfulShare: samples that may be inside or outside operators count as outside only if at least this share of
+// them must be outside; see newSampleSplit.
 const leastDoubtfulShare = 0.5
 
 // sampleSplit holds the samples of a thread, each with its time outside operators.
@@ -16,12 +17,13 @@ type sampleSplit struct {
 	total   float64                  // s
 	outside []float64                // s, by stack
 	kinds   []string                 // of causes, by stack; "" in an operator, the loader or the optimizer
-	stepped bool                     // false: a window of time
-	borders map[model.HostFrame]bool // lines with a whole step below them
+	stepped bool                     // false if the samples cover a window of time without steps
+	borders map[model.HostFrame]bool // lines that contain a whole step in their calls
 }
 
-// newSampleSplit classifies samples; outside is the share of the step without recorded events. Samples in C code of an
-// unknown library are doubtful: they count only for the part of outside that the other samples leave unexplained.
+// newSampleSplit divides samples into time inside and outside operators. outside is the share of the step in which the
+// trace has no event. Samples in C code of an unknown library are doubtful, because the code may be an operator: they
+// count as outside only for the time that other samples leave unexplained.
 func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleSplit {
 	o := &sampleSplit{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
@@ -62,8 +64,8 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 	return o
 }
 
-// leastBorderShare: in samples without steps, a line is a border if at least this share of all sampled time is below
-// it.
+// leastBorderShare: in samples without steps, a line is a border, which is not reported as a cause, if at least this
+// share of all sampled time is in its calls.
 const leastBorderShare = 0.8
 
 func (o *sampleSplit) addBorders() {
@@ -86,8 +88,8 @@ func (o *sampleSplit) addBorders() {
 	}
 }
 
-// waitsForOthers reports whether a stack waits for other threads or processes of the program, which work meanwhile. No
-// change of the waiting line shortens such a wait.
+// waitsForOthers reports whether a stack waits for other threads or processes of the program, which work meanwhile. A
+// change of the waiting line cannot shorten the wait.
 func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
@@ -97,8 +99,8 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 	})
 }
 
-// waitsForJAX reports whether a stack waits for results of JAX, which computes in threads of its own or on a device.
-// The wait begins by spinning on the CPU, so the state of the thread does not show it.
+// waitsForJAX reports whether a stack waits for results of JAX, which computes in its own threads or on a device. JAX
+// first spins on the CPU, so the state of the thread does not show the wait.
 func (o *sampleSplit) waitsForJAX(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
@@ -112,8 +114,8 @@ const noCause = "none"
 
 const loaderFile = "torch/utils/data/dataloader.py"
 
-// classifyFrame returns the kind of cause of every stack with this library frame, "" if the frame does not decide the
-// kind.
+// classifyFrame returns the kind of cause that a library frame gives to every stack that contains the frame; "" if the
+// frame does not decide the kind.
 func classifyFrame(f *model.HostFrame) string {
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.File, p) })
@@ -161,8 +163,8 @@ func (o *sampleSplit) classifyStack(st *model.HostStack) string {
 	return CauseCPU
 }
 
-// classifyByFrames returns the kind of cause that the frames of a stack decide; decided is false if the state of the
-// thread decides.
+// classifyByFrames returns the kind of cause of a stack if one of its frames decides the kind. Otherwise decided is
+// false, and the state of the thread decides.
 func (o *sampleSplit) classifyByFrames(st *model.HostStack) (kind string, decided bool) {
 	for _, i := range st.Frames {
 		f := &o.s.Frames[i]
@@ -185,7 +187,7 @@ func (o *sampleSplit) classifyByFrames(st *model.HostStack) (kind string, decide
 	return kind, kind != ""
 }
 
-// KeepsTraceback reports whether a stack makes the traceback that anomaly detection stores for an operator.
+// KeepsTraceback reports whether a stack is formatting the traceback that anomaly detection stores for an operator.
 func KeepsTraceback(frames []model.HostFrame) bool {
 	return slices.ContainsFunc(frames, func(f model.HostFrame) bool {
 		return f.Library && (f.File == "traceback.py" || f.File == "linecache.py" || f.File == "torch/fx/traceback.py")
@@ -223,7 +225,7 @@ func (o *sampleSplit) isFetching(st *model.HostStack) bool {
 	})
 }
 
-// lockShare returns which share of the blocked samples waits for the GIL. It counts only samples outside operators.
+// lockShare returns the share of the blocked time outside operators in which the thread waits for the GIL.
 func (o *sampleSplit) lockShare() float64 {
 	var lock, all float64
 	for i := range o.s.Stacks {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// buildTrees returns the stacks with their times in a step of step ns, the longest first. It rounds the running sum of
-// the times, so that they add up to the step.
+// buildTrees returns the sampled stacks with their times in a step of step ns, the longest time first. It rounds the
+// running sum of the times, so that they add up to the step.
 func (o *sampleSplit) buildTrees(step int64) []HostTree {
 	if o.total <= 0 {
 		return nil
@@ -55,8 +55,8 @@ type HostCall struct {
 	From, To int64  // ns
 }
 
-// Calls lays out the sampled stacks as an icicle graph as wide as Step. Equal frames of several stacks merge from the
-// outermost frame on. Siblings are sorted by time, the longest first.
+// Calls lays out the sampled stacks as an icicle graph whose width is the step. Stacks that begin with the same outer
+// frames share them. Siblings are sorted by time, the longest first.
 func (a *HostAccount) Calls() []HostCall {
 	root := &callSum{}
 	for i := range a.Stacks {

@@ -31,30 +31,32 @@ type Index struct {
 	StepSource string
 	// StepLaunches is the number of launches of the median step if the order of launches gave the steps, else 0.
 	StepLaunches int
-	// Steady is the time that findings may claim: the windows of the steps that are not dropped; without steps, Span
-	// minus notSteady.
+	// Steady is the time that findings may claim: the windows of the steps that are not dropped as warm-up; without
+	// steps, Span minus notSteady.
 	Steady  model.Spans
 	Devices []*DeviceTime
 	// Main is the lane of the steps; without steps, the lane with the most launches.
 	Main uint32
-	// Trailing is the synchronization by which the profiler ended the recording (index into T.Host), -1 none.
+	// Trailing is the index in T.Host of the synchronization with which the profiler ended the recording, -1 none.
 	Trailing int32
-	// Warnings name facts that could not be determined; T has warnings about the trace itself.
+	// Warnings name facts that the index could not determine; T.Warnings are about the trace itself.
 	Warnings []gpuprof.Warning
 
 	Recording Recording
 	// Roofline compares operators with peak rates. The rules set it; nil without recorded arguments.
 	Roofline *Roofline
-	// notSteady is the time of phases and of work from before the recording; before is the latest end of such work.
+	// notSteady is the time of phases, such as start-up and compilation, and of work launched before the recording.
+	// before is the time until which the devices may run work launched before the recording, 0 none.
 	notSteady model.Spans
 	before    int64
 
-	// Called is the time of the steps that are not dropped. Each lasts from its start on the host to the end of its
-	// device work, but at most to the start of the next step; see unionOfSteps.
+	// Called is the time of the steps that are not dropped, by the host's clock: each lasts from its start on the host
+	// to the end of its device work, but at most to the start of the next step; see unionOfSteps.
 	Called model.Spans
 
 	Info []NameInfo // by NameID
-	// hasTensorProducts: some name shows that the program has tensor products of irreducible representations.
+	// hasTensorProducts reports that some name in the trace is of a tensor product of irreducible representations
+	// (e3nn).
 	hasTensorProducts bool
 
 	// parent, end, op and mod have one entry for each host event: its enclosing event (-1 none), the index after its
@@ -65,11 +67,11 @@ type Index struct {
 	launched []int32 // GPU events with a launch, sorted by launch
 	launchAt []int32 // launch of each event of launched
 	gpuOp    []int32 // by GPU event: its operator, -1 unknown
-	class    []uint8 // by GPU event: index into Classes
+	class    []uint8 // by GPU event: index into classList
 
-	forward     *forwardTable // operators that made autograd nodes
+	forward     *forwardTable // the forward operators that created autograd nodes
 	hostAccount *HostAccount
-	waits       map[int]model.Spans // by device: waits for ranks that arrive later in collectives
+	waits       map[int]model.Spans // by device: time in collectives in which it waits for ranks that arrive later
 }
 
 // LaneRange is the range of indices into T.Host that holds the events of one lane.
@@ -134,14 +136,16 @@ func (x *Index) Up(host int32, ok func(*model.Host) bool) int32 {
 // Inside returns the range [lo, hi) of the host events nested in a host event.
 func (x *Index) Inside(host int32) (lo, hi int32) { return host + 1, x.end[host] }
 
-// Launched returns the GPU events launched in a host event, sorted by launch. The caller must not change the slice.
+// Launched returns the indices in T.GPU of the events launched in a host event or an event nested in it, sorted by
+// launch. The caller must not change the slice.
 func (x *Index) Launched(host int32) []int32 {
 	lo, _ := slices.BinarySearch(x.launchAt, host)
 	hi, _ := slices.BinarySearch(x.launchAt[lo:], x.end[host])
 	return x.launched[lo : lo+hi]
 }
 
-// EnclosingOp returns the innermost operator around a GPU event's launch, else the one with its external id, else -1.
+// EnclosingOp returns the innermost operator around a GPU event's launch, else the operator with the GPU event's
+// external id, else -1.
 func (x *Index) EnclosingOp(gpu int32) int32 { return x.gpuOp[gpu] }
 
 // Op returns the innermost operator that encloses or equals a host event, -1 none.
@@ -179,8 +183,8 @@ func (x *Index) SteadySteps() int {
 	return max(n, 1)
 }
 
-// InSteady reports whether host activity at a time is in a step that findings cover. At that time the device may still
-// run the work of the previous step.
+// InSteady reports whether the time at is, on the host, in a step that is not dropped. The device may still run the
+// work of the previous step at that time.
 func (x *Index) InSteady(at int64) bool { return x.Called.Contains(at) }
 
 // Idle returns the idle time of a device between its first and last operation.
@@ -203,7 +207,8 @@ func listLanes(host []model.Host) []LaneRange {
 	return out
 }
 
-// sortLaunches sorts GPU events by launch. It packs launch and event into one number, because numbers sort fast.
+// sortLaunches sorts GPU events by launch. It packs the indices of launch and event into one number, because numbers
+// sort fast.
 func (x *Index) sortLaunches() {
 	gpu := x.T.GPU
 	keys := make([]uint64, 0, len(gpu))

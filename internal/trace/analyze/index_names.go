@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Flags of a name.
+// Flags of an event's name; see NameInfo.
 const (
 	nameModule       = 1 << iota // nn.Module frame
 	nameHousekeeping             // a range of the profiler or of a library, not of the model
@@ -15,7 +15,7 @@ const (
 	nameFrame                    // Python frame with file and line
 	nameLibrary                  // Python frame of PyTorch, the standard library or an installed package
 	NameBackward                 // operator of the backward pass
-	nameExperts                  // operator that computes the experts of a mixture
+	nameExperts                  // operator that computes the experts of a mixture-of-experts layer
 )
 
 // NameInfo holds the meaning of a name, parsed once for all events with that name.
@@ -29,8 +29,8 @@ type NameInfo struct {
 	isRange    bool // some annotation has this name
 }
 
-// describeNames parses every name once, because there are far fewer names than events. Only annotations with a counter
-// have many names, and these are cheap to parse.
+// describeNames parses every name once, because there are far fewer names than events. Only annotations that contain a
+// counter can make many names, and these are cheap to parse.
 func describeNames(t *model.Trace) []NameInfo {
 	kinds := make([]uint16, len(t.Names))
 	for i := range t.Host {
@@ -67,9 +67,9 @@ func describeNames(t *model.Trace) []NameInfo {
 // modulePrefix starts the names of frames that PyTorch records for calls of modules.
 const modulePrefix = "nn.Module: "
 
-// frameFlags returns the flags of a name that may be a Python frame: nameModule for "nn.Module: Conv2d_0", nameFrame
-// for "file.py(123): function", with nameLibrary if a library has the file, and 0 for other names such as "<built-in
-// method …>".
+// frameFlags returns the flags of a name that may be a Python frame. "nn.Module: Conv2d_0" gets nameModule.
+// "file.py(123): function" gets nameFrame, and also nameLibrary if the file belongs to a library. Other names such as
+// "<built-in method …>" get 0.
 func frameFlags(name string) uint8 {
 	if strings.HasPrefix(name, modulePrefix) {
 		return nameModule

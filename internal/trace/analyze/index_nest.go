@@ -12,8 +12,8 @@ import (
 // old profilers round starts and lengths to microseconds.
 const overhangNS = 2000 // ns
 
-// Deepest limits the depth of nesting. A deeper event gets the event at this depth as parent. A walk up from an event
-// then takes at most Deepest steps, so that no trace needs time quadratic in its length.
+// Deepest limits the depth of nesting. The parent of a deeper event is the event at depth Deepest. A walk up from an
+// event then takes at most Deepest moves, so that the time for no trace is quadratic in its length.
 const Deepest = 1024
 
 func (x *Index) nestEvents() {
@@ -45,9 +45,10 @@ type openEvent struct {
 	end  int64 // at most the end of the parent
 }
 
-// nestLane scans the events of a lane once, with a stack of open events. An event that starts in another event and
-// outlasts it by more than overhangNS is not its child and closes it. API calls are leaves whose times come from
-// another clock: they belong to the operator in which they start. It returns the number of events deeper than Deepest.
+// nestLane finds the parents of the events of a lane in one scan, with a stack of open events. If an event outlasts the
+// open event by more than overhangNS, it is not nested there, and the open event is closed. API calls are leaves whose
+// times come from another clock, so they are always nested in the event in which they start. nestLane returns the
+// number of events deeper than Deepest.
 func (x *Index) nestLane(l LaneRange) (deep int64) {
 	host := x.T.Host
 	var stack []openEvent

@@ -17,9 +17,9 @@ func (x *Index) LaneAt(lane uint32) LaneRange {
 	return x.lanes[i]
 }
 
-// Walk divides a time span of a thread into parts with the same innermost event. It calls visit for each part, until
-// visit returns false: with the innermost event (-1 none), the next event that begins on the thread (-1 none) and the
-// length of the part in ns.
+// Walk divides a time span of a thread into parts with one innermost event each, and calls visit for each part until
+// visit returns false. The arguments of visit are the innermost event (in), the event that begins next on the thread
+// (next), and the length of the part in ns. Both events are indices into T.Host, -1 none.
 func (x *Index) Walk(lane uint32, s model.Span, visit func(in, next int32, ns int64) bool) {
 	host, r := x.T.Host, x.LaneAt(lane)
 	found := sort.Search(int(r.Hi-r.Lo), func(i int) bool { return host[r.Lo+int32(i)].Start > s.Start })

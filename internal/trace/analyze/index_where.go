@@ -7,10 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Site returns the place of a host event in the program, the first of: the innermost Python frame of user code around
-// it ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the innermost frame of any code;
-// the module or annotation; the operator; the name of the event. User code does not call the backward pass, so events
-// in it get the place of the forward operator and "(backward)".
+// Site returns the place of a host event in the program. It is the first that exists of: the innermost Python frame of
+// user code around the event ("train.py(41): step"); the innermost user frame of the nearest recorded stack; the
+// innermost frame of any code; the module or annotation; the operator; the name of the event. User code does not call
+// the operators of the backward pass, so events there get the place of the forward operator and "(backward)".
 func (x *Index) Site(host int32) string {
 	if f := x.forwardOf(host); f >= 0 {
 		if where := x.siteOf(f); isFrame(where) {
@@ -54,8 +54,8 @@ func (x *Index) siteOf(host int32) string {
 	return t.Name(t.Host[host].Name)
 }
 
-// stackSite returns the innermost frame of user code in the nearest recorded stack that has one, else the innermost
-// frame of the nearest stack. isUser reports that the frame is user code.
+// stackSite returns the innermost frame of user code in the nearest recorded stack that has user code. Without one, it
+// returns the innermost frame of the nearest stack. isUser reports that the frame is user code.
 func (x *Index) stackSite(host int32) (frame string, isUser bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		stack := x.T.StackOf(&x.T.Host[h])
@@ -93,8 +93,8 @@ func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host
 
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }
 
-// moduleOf returns the innermost nn.Module call or named range around a host event, -1 none. In the backward pass it
-// returns the module of the forward operator, because a range there may enclose the whole pass.
+// moduleOf returns the innermost nn.Module call or named range around a host event, -1 none. For an event of the
+// backward pass it returns the module of the forward operator, because a range may enclose the whole backward pass.
 func (x *Index) moduleOf(host int32) int32 {
 	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]
@@ -102,8 +102,8 @@ func (x *Index) moduleOf(host int32) int32 {
 	return x.mod[host]
 }
 
-// Frames returns the Python frames around a host event, the innermost first: those recorded as events, else the
-// nearest recorded stack; nil without stacks.
+// Frames returns the Python frames around a host event, the innermost first. They come from recorded frame events, else
+// from the nearest recorded stack; nil without either.
 func (x *Index) Frames(host int32) []string {
 	var out []string
 	for h := host; h >= 0; h = x.parent[h] {

@@ -21,15 +21,14 @@ type JobWaits struct {
 // RankWaits holds the waits of one rank, which is a device of one trace.
 type RankWaits struct {
 	Input, Device int // index into Trace.Devices
-	// For is the time that this rank waits in collectives, divided by the rank that it waits for; keys are indices into
-	// Ranks. AloneNS is the part of For in which the device has no other work. Both cover only the steps that findings
-	// cover.
+	// For maps a rank (index into Ranks) to the time in which this rank waits for that rank in collectives. AloneNS is
+	// the part of For in which the device has no other work. Both cover only the steps that are not dropped.
 	For     map[int]model.Spans
 	AloneNS map[int]int64
 	// Last counts the collectives at which this rank arrives last, clearly later than the others.
 	Last int
-	// MoreNS is the extra time of this rank between collectives, compared with ranks that do the same work, ns per step.
-	// Making this rank as fast as these ranks shortens the step by at most MoreNS.
+	// MoreNS is the extra time that this rank takes between collectives, ns per step, compared with ranks that do the
+	// same work. The step can become at most MoreNS shorter if this rank becomes as fast as those ranks.
 	MoreNS int64
 	// Kinds counts the collectives at which this rank arrives last, by kind such as "all-reduce".
 	Kinds map[string]int
@@ -43,8 +42,8 @@ func (r *RankWaits) All() (all model.Spans) {
 	return all
 }
 
-// findWaits finds the waits between ranks and stores the waits of each trace in its index; nil with fewer than two
-// ranks.
+// findWaits finds the waits between the ranks of a job and stores the waits of each trace in its index. It returns nil
+// if fewer than two devices have collectives.
 func (o Options) findWaits(indexes []*Index) *JobWaits {
 	if o.Waits == nil {
 		return nil
@@ -96,7 +95,8 @@ func (r *RankWaits) limitToSteady(x *Index) {
 	}
 }
 
-// Waits returns the time in which a device waits in collectives for later ranks; known is false if not determined.
+// Waits returns the time in which a device waits in collectives for ranks that arrive later; known is false if
+// findWaits did not determine it.
 func (x *Index) Waits(device int) (w model.Spans, known bool) {
 	w, known = x.waits[device]
 	return w, known
@@ -108,9 +108,9 @@ func (c *Collectives) Begin() int64 { return c.begin }
 // Costs precedes the claimed time at the end of a finding's title.
 const Costs = ", which costs up to "
 
-// capClaims limits the claims of a job, whose ranks are one program: a rule counts once, with its largest claim, and
-// all rules together claim at most one step. The time for which the others wait counts for the straggler rule only, and
-// not for the straggler's other findings too.
+// capClaims limits the time that the findings of a job claim, because the ranks are one program. A rule counts once,
+// with its largest claim, and all rules together claim at most one step. The time for which other ranks wait for the
+// straggler counts for the straggler rule, so it is subtracted from the other findings of the straggler.
 func capClaims(indexes []*Index, found []Found) []Found {
 	shareOf := func(f *Found) float64 { return float64(f.ClaimNS) / float64(max(1, indexes[f.Input].Steady.Total())) }
 	left := 1.0
@@ -137,7 +137,7 @@ func capClaims(indexes []*Index, found []Found) []Found {
 		most[found[i].Rule] = max(most[found[i].Rule], shareOf(&found[i]))
 	}
 	delete(most, gpuprof.RuleStraggler)
-	for _, f := range slices.Clone(found) { // in the order in which the rules claimed
+	for _, f := range slices.Clone(found) { // in the order in which the rules made their findings
 		share, ok := most[f.Rule]
 		if !ok {
 			continue
@@ -153,8 +153,8 @@ func capClaims(indexes []*Index, found []Found) []Found {
 	return slices.DeleteFunc(found, func(f Found) bool { return f.reduced && f.ClaimNS == 0 })
 }
 
-// reduceClaim lowers the time that a finding claims to at most share of the trace's steady part, and updates its
-// severity, title and caveats. A smaller claim stays.
+// reduceClaim lowers the time that a finding claims to at most the given share of x.Steady, and updates severity, title
+// and caveats. A claim that is smaller already does not change.
 func (f *Found) reduceClaim(x *Index, share float64) {
 	claim := int64(share * float64(x.Steady.Total()))
 	if claim >= f.ClaimNS {

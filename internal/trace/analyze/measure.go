@@ -10,8 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// measureCommand returns the command that measures a change: it records the changed program and compares its recording
-// with the present one. All findings share it. Program and recording are filled in if they are known.
+// measureCommand returns the command line with which a user measures a change: it records the changed program and
+// compares the new recording with this one. All findings share the command. Unknown names of the program or of the
+// recordings are placeholders.
 func (a *Analysis) measureCommand(indexes []*Index) string {
 	old, now, program := "OLD", "NEW", "YOUR COMMAND"
 	var paths []string

@@ -18,13 +18,13 @@ type Recording struct {
 	Kind     Kind    `json:"kind"`
 	// Serving is "prefill", "decode" or "mixed", from the names or attention shapes of the steps; "" for other programs.
 	Serving string `json:"serving,omitempty"`
-	// BeforeNS is the time at the beginning of the recording in which the devices may still run work launched before the
-	// recording, ns; 0 if no such work was seen.
+	// BeforeNS is how long, from the start of the recording, the devices may still run work launched before the
+	// recording; 0 if nothing shows such work.
 	BeforeNS   int64   `json:"before_ns,omitempty"`
 	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
-	// Refused lists the rejected sources of steps, such as the ranges of one name: their steps cover too little of the
-	// devices' work.
+	// Refused lists sources of steps, such as the ranges of one name, that were rejected because their steps cover too
+	// little of the devices' work.
 	Refused []string `json:"refused_steps,omitempty"`
 	Text    string   `json:"text"` // the description in one sentence
 	// Settings are choices of the program that the events show, for comparison with another recording.
@@ -72,7 +72,7 @@ const (
 const (
 	// leastCover is the least share of the devices' work that steps must cover.
 	leastCover = 0.5
-	// leastMarked replaces leastCover for the steps of PyTorch's profiler: a program may mark few of its steps.
+	// leastMarked replaces leastCover for the steps of PyTorch's profiler, because a program may mark only a few steps.
 	leastMarked = 0.02
 )
 
@@ -111,7 +111,7 @@ func (x *Index) programKind() Kind {
 		return DeviceMissing
 	case len(x.T.GPU) == 0:
 		return HostOnly
-	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // other launches prove that everything was recorded
+	case comm > 0 && comm == kernels && x.T.Gate.Launches != comm: // unless the launches show that nothing else ran
 		return CommunicationOnly
 	case kernels == 0 && x.phaseNS()*2 > x.Span.Len():
 		return StartUpOnly
@@ -129,12 +129,12 @@ func (x *Index) programKind() Kind {
 	return OnePass
 }
 
-// Before returns the time until which devices may run work launched before the recording, else the start of the
-// recording.
+// Before returns the time until which devices may run work launched before the recording; without such work, the start
+// of the recording.
 func (x *Index) Before() int64 { return max(x.before, x.Span.Start) }
 
-// OneCutStep reports whether exactly one step counts and it begins while the device runs work from before the
-// recording. Such a recording cannot show whether the host runs ahead of the device.
+// OneCutStep reports whether exactly one step is not dropped and the recording begins while the device may run earlier
+// work. Such a recording cannot show whether the host runs ahead of the device.
 func (x *Index) OneCutStep() bool {
 	return x.Recording.BeforeNS > 0 && x.Stepped() && x.SteadySteps() == 1
 }
@@ -154,7 +154,8 @@ func (x *Index) Trains() bool {
 	return false
 }
 
-// stepsCover returns the share of the devices' work launched in steps, or begun in steps if the launch is unknown.
+// stepsCover returns the share of the devices' busy time in operations that were launched in steps, or that began in
+// steps if their launch was not recorded.
 func (x *Index) stepsCover() float64 {
 	var in, all int64
 	var last model.Span // the step of the previous operation
@@ -222,7 +223,8 @@ func (x *Index) recordingText() string {
 	return strings.Join(parts, "; ")
 }
 
-// nearlyAll is the least share that prints as 100 %: steps or launches that cover it count as covering all work.
+// nearlyAll is the least share that prints as 100 %. The text does not mention the share of steps or launches from
+// there on.
 const nearlyAll = 0.995
 
 func (x *Index) qualityText() string {

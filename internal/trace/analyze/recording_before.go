@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findWorkBefore returns the time until which devices may run work launched before the recording. Two things are
-// evidence: (1) a call that waits for a stream without recorded work; (2) a stream's first operation that was launched
-// as the recording began and started unusually long after its launch, although nothing recorded delayed it.
+// findWorkBefore returns the time until which devices may run work launched before the recording. There are two kinds
+// of evidence. (1) A call waits although its process has launched nothing in the recording. (2) The first operation of
+// a stream starts unusually long after its launch at the beginning of the recording, and no recorded work delays it.
 func (x *Index) findWorkBefore() int64 {
 	type place struct {
 		process int32

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// listBuilds returns the pauses that end where a module is loaded, from the time after on. Each is extended to the end
-// of the load. In such a pause the program builds a kernel before its first use, as CuPy and Numba do, or reads a
-// library. The builds of a kernel name count only if there are at most mostInitCalls, one for each data type. More
-// builds are part of the loop.
+// listBuilds returns the pauses in which the program builds a kernel before its first use, as CuPy and Numba do, or
+// reads a library. Such a pause ends where a module is loaded, not before the time after, and is extended to the end of
+// the load. The builds of a kernel name count only if there are at most mostInitCalls, one for each data type. More
+// builds are part of the program's loop.
 func (x *Index) listBuilds(after int64) model.Spans {
 	isLoad, last := make([]bool, len(x.T.Names)), int64(-1)
 	for id, name := range x.T.Names {

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// An operation delayed by more than unexplainedFactor times the median delay has a cause outside the recording.
+	// unexplainedFactor: a delay from launch to start of more than this many median delays has a cause outside the
+	// recording.
 	unexplainedFactor = 10
 	// leastBeforeNS is the shortest phase that is reported, and the shortest delay or wait that shows work from before
 	// the recording.
@@ -19,8 +20,8 @@ const (
 	// lateInitCallNS replaces initCallNS after the first launch, for library calls that load modules and choose
 	// algorithms. It is longer because programs that allocate in their loop also make slow calls.
 	lateInitCallNS = 100_000_000 // ns
-	// A launch loads the code of its kernel if it takes leastLoadNS or more and loadFactor times as long as the median
-	// launch.
+	// A first launch counts as loading the code of its kernel if it takes at least leastLoadNS and at least loadFactor
+	// times as long as the median launch.
 	leastLoadNS, loadFactor = 1_000_000, 100
 	// leastModelBytes is the least size, bytes, of the copies before the first kernel that count as loading a model.
 	leastModelBytes = 64 << 20
@@ -35,7 +36,7 @@ const (
 // findPhases finds the time that is not steady work: start-up, compilation, graph capture, and work from before the
 // recording.
 func (x *Index) findPhases() {
-	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // a cut takes its steps from the whole recording
+	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // the steps of a cut were found before the cut
 		return
 	}
 	first := x.firstLaunch()
@@ -95,11 +96,11 @@ func (x *Index) findModelLoad() int32 {
 	return -1
 }
 
-// startUpSpans returns the time in which the program initializes CUDA. It lasts to the first launch if the workers of a
-// data loader start, or if an earlier call takes initCallNS or more: only the creation of a context, the loading of
-// modules and the first allocation do. Synchronization and copies do not count. It includes the time before Nsight
-// Systems hooks into CUDA, and initializing calls after the first launch (lateInitSpans). The argument first is the
-// first launch, -1 if it was not recorded: then only the calls count.
+// startUpSpans returns the time in which the program initializes CUDA. Start-up lasts to the first launch if the
+// workers of a data loader start, or if an earlier call takes initCallNS or more. Only the creation of a context, the
+// loading of modules and the first allocation take that long; synchronization and copies do not count. Start-up
+// includes the time before Nsight Systems hooks into CUDA, and initializing calls after the first launch
+// (lateInitSpans). first is the first launch; if it is -1 (not recorded), only the long calls themselves count.
 func (x *Index) startUpSpans(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -131,9 +132,8 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInitSpans(until)...))
 }
 
-// firstBatchBefore reports whether the recording has exactly one fetch of a batch from worker processes, of
-// lateInitCallNS or more, which ends before the time until. The recording is then one pass, and the workers start
-// during the fetch.
+// firstBatchBefore reports whether the recording has exactly one fetch of a batch, from worker processes, that takes
+// lateInitCallNS or more and ends before the time until. The worker processes then start during the fetch.
 func (x *Index) firstBatchBefore(until int64) bool {
 	fetches := 0
 	for i := range x.T.Host {
@@ -151,9 +151,10 @@ func (x *Index) firstBatchBefore(until int64) bool {
 	return fetches == 1
 }
 
-// lateInitSpans returns the time of initialization after the first launch: calls of lateInitCallNS or more, launches
-// that load code (listLoads) and builds of kernels (listBuilds). Devices must be idle for nine tenths of each. If all
-// of them take more than half of the recording up to the end of the last one, start-up lasts until then.
+// lateInitSpans returns the time of initialization after the time after, the first launch. It consists of calls of
+// lateInitCallNS or more, launches that load code (listLoads) and builds of kernels (listBuilds), if the devices are
+// idle for nine tenths of each. If these spans take more than half of the time from the start of the recording to the
+// end of the last span, that time is returned as a whole.
 func (x *Index) lateInitSpans(after int64) model.Spans {
 	calls := map[model.NameID]model.Spans{}
 	for i := range x.T.Host {
@@ -190,9 +191,9 @@ func (x *Index) lateInitSpans(after int64) model.Spans {
 	return all
 }
 
-// listLoads returns the launches, from the time after on, that load the code of their kernel: the kernel's first
-// launch, if it takes initCallNS, or leastLoadNS and loadFactor times as long as the median launch. ROCm loads the code
-// of each kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY.
+// listLoads returns the launches, from the time after on, that load the code of their kernel. ROCm loads the code of
+// each kernel in its first launch, and so does CUDA with CUDA_MODULE_LOADING=LAZY. A first launch counts if it takes
+// initCallNS or more, or at least leastLoadNS and loadFactor times as long as the median launch.
 func (x *Index) listLoads(after int64) model.Spans {
 	first := map[model.NameID]int32{}
 	var lengths []int64
@@ -263,11 +264,12 @@ var compileRange = lazyregexp.New(`torch/_inductor/(compile_fx|async_compile|cod
 	`triton/(compiler/compiler|runtime/autotuner)\.py|CachingAutotuner\.benchmark|^compile_fx|^dynamo_timed|^(nvrtcCompileProgram|nvrtc: )|^XlaCompile|^backend_compile|BackendCompile$|` +
 	`^(FusionKernelRuntime|CompiledKernel|KernelExecutor|ExecutorDispatch)::compile|^executor_utils::N(VRTC|vrtc)`)
 
-// compiledCall matches frames in these files that run compiled code, which happens in each step.
+// compiledCall matches the frames among the matches of compileRange that run compiled code instead of compiling it.
+// They occur in each step.
 var compiledCall = lazyregexp.New(`: (compile_wrapper|__call__|__init__|run|forward|wrapper|launch_metadata|_init_handles|new_callable|call_func_at_runtime_with_args)$`)
 
-// compileSpans returns the time of compilers: their frames and ranges, and the pauses until the last new Triton kernel
-// is launched.
+// compileSpans returns the time in which the program compiles: the frames and ranges of compilers, and the pauses
+// before the last first launch of a Triton kernel.
 func (x *Index) compileSpans() model.Spans {
 	names := make([]bool, len(x.T.Names))
 	any, triton := false, make([]bool, len(x.T.Names))
@@ -288,7 +290,7 @@ func (x *Index) compileSpans() model.Spans {
 		if g := &x.T.GPU[i]; triton[g.Name] && !seen[g.Name] {
 			seen[g.Name] = true
 			at := g.Start
-			if g.Launch >= 0 { // a kernel that waits for the device after its launch was already compiled
+			if g.Launch >= 0 { // the kernel was compiled before its launch, however late it starts
 				at = x.T.Host[g.Launch].Start
 			}
 			last = max(last, at)
@@ -313,8 +315,8 @@ func (x *Index) CompiledAfterFirstStep() model.Spans {
 	return nil
 }
 
-// recordedBefore returns the time of the calls, operators and device operations that begin by until, at least 1 ns
-// each.
+// recordedBefore returns the time of all calls, operators and device operations that begin at or before the time until.
+// An event of zero length counts as 1 ns.
 func (x *Index) recordedBefore(until int64) model.Spans {
 	var v []model.Span
 	for i := range x.T.Host {

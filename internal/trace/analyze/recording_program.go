@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Program is the framework or language of a program; the wording of advice depends on it.
+// Program is the framework or language of a program; it decides the wording of advice.
 type Program string
 
 // The programs with advice of their own.
@@ -40,7 +40,8 @@ func (p Program) hasModels() bool {
 	return false
 }
 
-// Interpreted reports whether an interpreter or its launcher starts such programs: a recorder can wrap the source.
+// Interpreted reports whether an interpreter such as Python runs programs of this kind, so that a recorder can wrap
+// their source.
 func (p Program) Interpreted() bool {
 	switch p {
 	case PyTorch, JAX, TensorFlow, Triton, CuPyNumba, Python:
@@ -59,8 +60,8 @@ type programMark struct {
 	evidence string // the names that match, for Recording.Evidence
 }
 
-// programMarks are patterns of names by which frameworks are recognized, tried in order. PyTorch is first because its
-// programs run kernels of all other frameworks.
+// programMarks are patterns of event names by which frameworks are recognized, tried in order. PyTorch is first because
+// PyTorch programs may also run kernels of the other frameworks.
 var programMarks = []programMark{
 	{PyTorch, lazyregexp.New(`\bat::native::|\bc10::|^aten::|^ProfilerStep#|^autograd::engine|\btorch::`), "names of PyTorch's operators and kernels"},
 	{TensorFlow, lazyregexp.New(`\btensorflow::|\bEigen::internal::EigenMetaKernel|^EagerExecute|^TfOp`), "names of TensorFlow's kernels"},
@@ -172,8 +173,9 @@ var pythonProcess = lazyregexp.New(`(?i)python|pypy|conda|jupyter|ipykernel|::|^
 // pythonFrame matches names of events that only a Python program has.
 var pythonFrame = lazyregexp.New(`\.py(\(\d+\)|:\d+)|libtorch_python|\bpython\d?\b|^nn\.Module: |DataLoader`)
 
-// pyTorchOrLibTorch returns LibTorch if the process has a name that is not of a Python program, no event is named by
-// Python, and no engine written in Python is recognized; else PyTorch.
+// pyTorchOrLibTorch returns LibTorch if nothing shows Python: the name of the process is known and not of a Python
+// program, no event has a name that only Python makes, and no engine written in Python is recognized. Else it returns
+// PyTorch.
 func pyTorchOrLibTorch(t *model.Trace, evidence string) (Program, string) {
 	process := t.ProcessName()
 	if process == "" || pythonProcess.MatchString(process) || slices.ContainsFunc(t.Names, pythonFrame.MatchString) || recognizeEngine(t.Names) != "" {

@@ -10,15 +10,14 @@ import (
 const (
 	// leastNumbered is the least number of recorded operators whose ids can show that a recording is a sample.
 	leastNumbered = 200
-	// sampledShare: a recording is a sample only if it has less than this share of the ids in the range of its
-	// operators' ids.
+	// sampledShare: a recording is a sample only if it has fewer operators than this share of the range of their ids.
 	sampledShare = 0.1
 )
 
-// SampledOperators returns the number of recorded operators and the length of the range of their ids (numbered).
-// PyTorch gives the operators of a program consecutive ids. ok is true if the recording is a sample, from which events
-// were removed: it has less than sampledShare of the ids in the range, and most of its ids do not follow the previous
-// id directly. A recording of one part of a run, by contrast, has consecutive ids.
+// SampledOperators reports whether events were removed from the recording, so that it is a sample (ok). PyTorch gives
+// the operators of a program consecutive ids. The recording is a sample if it has less than sampledShare of the ids
+// between its least and largest id, and most ids do not directly follow another. A recording of one part of a run, by
+// contrast, has consecutive ids. recorded is the number of operators, numbered the number of ids in the range.
 func (x *Index) SampledOperators() (recorded int, numbered int64, ok bool) {
 	if x.T.Format != model.Kineto {
 		return 0, 0, false

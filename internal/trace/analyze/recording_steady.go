@@ -29,11 +29,11 @@ func (x *Index) launchesFailed() bool {
 	return kernels == 0
 }
 
-// PhasesFirst reports whether a report of a recording without steps begins with its phases (start-up, compilation,
-// graph capture). It does for a program with machine-learning models: such a program runs for long, so its start-up is
-// not its work. Another program may run once and end, and creating its CUDA context takes about the same time whatever
-// it computes. Its report begins with the phases only if they are nearly the whole recording and kernels run for almost
-// none of the rest.
+// PhasesFirst reports whether the report of a recording without steps begins with its phases: start-up, compilation and
+// graph capture. This holds for programs with machine-learning models, which run for long, so that start-up is not
+// their work. Other programs may run once and end, and creating a CUDA context takes them about the same time whatever
+// they compute. Their report begins with the phases only if these are nearly the whole recording and kernels run for
+// almost none of the rest.
 func (x *Index) PhasesFirst() bool {
 	if x.Recording.Program.hasModels() {
 		return true
@@ -53,19 +53,20 @@ func (x *Index) PhasesFirst() bool {
 const (
 	// nativeUnjudgedFactor replaces unjudgedFactor for a program that may run once and end, such as one in C++.
 	nativeUnjudgedFactor = 20
-	// Rules judge a program that may run once if its kernels take leastNativeWork, ns, or more. They must also take at
-	// least 1/restWork of the steady part and at least 1/mostStartUp of the time of the phases.
+	// Rules judge a program that may run once if its kernels take at least leastNativeWork (ns), 1/restWork of the
+	// steady part of the recording, and 1/mostStartUp of the time of the phases.
 	leastNativeWork, restWork, mostStartUp = 1_000_000, 10, 200
-	// NotSteady describes steps found by the order of launches only if they take at least 1/mostBesideLoop of the time
-	// of the phases, else the whole recording.
+	// mostBesideLoop: NotSteady ignores steps found by the order of launches if they take less than 1/mostBesideLoop of
+	// the time of the phases, and describes the whole recording.
 	mostBesideLoop = 20
 )
 
 // unjudgedFactor: rules judge a recording only if at least 1/unjudgedFactor of it is steady work.
 const unjudgedFactor = 10
 
-// isMostlyPhases reports whether the steps are ranges of the program, exactly one step counts, and phases are nearly
-// the whole recording. A test whose parts each run for the first time gives such a recording.
+// isMostlyPhases reports whether the steps are ranges of the program, exactly one step is not dropped, and phases (such
+// as start-up) are nearly the whole recording. A test that runs each of its parts for the first time gives such a
+// recording.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }
@@ -76,8 +77,8 @@ func (x *Index) isShortLoop() bool {
 	return strings.HasPrefix(x.StepSource, launchOrderSource) && !x.Recording.Program.hasModels() && x.Steady.Total()*mostBesideLoop < x.phaseSpans().Total()
 }
 
-// NotSteady describes a recording that is mostly not steady work in one sentence, and returns the remedy; "" for
-// others.
+// NotSteady returns a sentence that describes a recording which is mostly start-up, compilation or the like, and the
+// remedy; "" for other recordings.
 func (x *Index) NotSteady() (what, fix string) {
 	r := &x.Recording
 	if r.Kind == CommunicationOnly {
@@ -131,7 +132,7 @@ func (x *Index) NotSteady() (what, fix string) {
 	return what, "record longer, so that the program's own work outweighs it; a program that runs once pays it once"
 }
 
-// startUpParts lists the parts of start-up.
+// startUpParts ends sentences about start-up with a list of what start-up consists of.
 const startUpParts = " (creating the context, loading modules, first allocations, the profiler's own start)"
 
 // beforeCalls returns how much of a phase is before the first call of a device's runtime, ns.

@@ -2,18 +2,18 @@ package analyze
 
 import "github.com/gpuprof/gpuprof/internal/trace/model"
 
-// Roofline compares the time of operators in the steady part with the least time that their arithmetic and memory
-// traffic need at the peak rates of the device.
+// Roofline compares the time of operators, in the steps that are not dropped as warm-up, with the least time that their
+// arithmetic and memory traffic need at the peak rates of the device.
 type Roofline struct {
 	Device   string `json:"device"`   // row of the device in the data sheets, "" if there is none
 	Document string `json:"document"` // vendor's document with the peak rates
-	// The peak rates of the device: FLOP/s by precision, and bytes/s of its memory. CacheBytes is the size of its
-	// last-level cache.
+	// FLOPsPerS holds the peak rate by precision, FLOP/s; BytesPerS is the peak rate of the device's memory. CacheBytes
+	// is the size of the last-level cache.
 	FLOPsPerS  map[string]float64 `json:"flops_per_s,omitempty"`
 	BytesPerS  float64            `json:"bytes_per_s,omitempty"`
 	CacheBytes float64            `json:"cache_bytes,omitempty"`
-	// Reachable is the share of the 16-bit peak rate that a good matrix product reaches, 0 unknown. ReachedBy names
-	// the measurement by doctor behind it; "" means the best public product.
+	// Reachable is the share of the 16-bit peak rate that a good matrix product reaches, 0 unknown. ReachedBy names the
+	// measurement of gpuprof doctor that gave the share; "" if the share is the best published result.
 	Reachable float64 `json:"reachable,omitempty"`
 	ReachedBy string  `json:"reached_by,omitempty"`
 	// DeviceNS is the device time per step. ModelledNS is the part of it in operators whose cost is known.
@@ -21,8 +21,8 @@ type Roofline struct {
 	ModelledNS int64               `json:"modelled_ns"`
 	Operators  []RooflineOperator  `json:"operators"`  // most time above the bound first
 	Unmodelled []UnmodelledRuntime `json:"unmodelled"` // most time first
-	// Unlisted counts the operators with a cost that are too close to their bound for the list; UnlistedNS is their
-	// time.
+	// Unlisted counts the operators with a cost model that Operators omits because they are close to their bound;
+	// UnlistedNS is their time.
 	Unlisted   int   `json:"unlisted,omitempty"`
 	UnlistedNS int64 `json:"unlisted_ns,omitempty"`
 	// Collectives lists the collectives with a recorded size, most time first.
@@ -43,15 +43,15 @@ type Roofline struct {
 	Assumed bool    `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
 }
 
-// RooflineKey identifies an operator and its arguments in a trace: a name and Host.Stack. Range is the text of an
-// enclosing range that the cost model needs, "" for most operators. An XLA instruction is identified by its number
-// (GPU.Ext) alone.
+// RooflineKey identifies an operator and its arguments in a trace by the operator's name and by Host.Stack, the number
+// of its recorded arguments (Args). Range is the text of an enclosing range that the cost model needs, "" for most
+// operators. An XLA instruction is identified by its number (GPU.Ext) alone.
 type RooflineKey struct {
 	Op    model.NameID
 	Args  uint32
 	Range string
-	// Within has the arguments of the enclosing aten::scaled_dot_product_attention, 0 none: the operators in it differ
-	// from library to library.
+	// Within is the number of the arguments (Host.Stack) of the enclosing aten::scaled_dot_product_attention, 0 none. It
+	// groups the operators of an attention, which differ from library to library.
 	Within      uint32
 	Instruction int64
 }
@@ -62,7 +62,7 @@ type RooflineOperator struct {
 	Product   []int64     `json:"-"` // M, N and K of a matrix product
 	Name      string      `json:"name"`
 	Shapes    string      `json:"shapes"`
-	Within    string      `json:"within,omitempty"`    // shapes of the attention of which it is a part
+	Within    string      `json:"within,omitempty"`    // shapes of the enclosing attention operator
 	Precision string      `json:"precision,omitempty"` // of its arithmetic
 	Kernel    string      `json:"kernel"`              // the kernel with most of the time
 	Calls     float64     `json:"calls"`
@@ -72,7 +72,8 @@ type RooflineOperator struct {
 	Source    string      `json:"source"` // of the cost model
 	FLOPsPerS float64     `json:"flops_per_s"`
 	BytesPerS float64     `json:"bytes_per_s"`
-	// BoundNS is the least time at peak rates. 0 means no bound; Bound then gives the reason.
+	// BoundNS is the least time at peak rates, the lower bound of NS. If it is 0, no bound is known and Bound gives the
+	// reason. AboveNS is the time above the bound.
 	BoundNS int64  `json:"bound_ns"`
 	Bound   string `json:"bound"` // "compute", "memory", "launch", or one of the reasons below
 	AboveNS int64  `json:"above_ns"`

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// OwnTime is the self time of one name on one thread, without nested operators and ranges, over the steps that count.
+// OwnTime is the self time of the operators or ranges of one name on one thread, without nested operators and ranges.
+// It covers the steps that are not dropped.
 type OwnTime struct {
 	Name  string
 	Kind  model.Kind // Op or Annotation
@@ -29,7 +30,8 @@ func (x *Index) OwnTimes() []OwnTime {
 	return out
 }
 
-// laneOwnTimes returns the OwnTimes of one thread. Time shared by overlapping ranges counts for the first.
+// laneOwnTimes returns the OwnTimes of one thread. If ranges overlap without nesting, the shared time counts for the
+// first range.
 func (x *Index) laneOwnTimes(l LaneRange) []OwnTime {
 	type open struct {
 		sum          *OwnTime

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Parts divides a device's time in the mean step, ns. Busy is the sum of the classes. Busy and the idle parts add up
-// to the step.
+// Parts divides a device's time in the mean step. BusyNS is the sum of the classes of kernels. BusyNS and the idle
+// times add up to the step.
 type Parts struct {
 	BusyNS    int64 `json:"busy_ns"`
 	StarvedNS int64 `json:"starved_ns"`
@@ -20,16 +20,15 @@ type Parts struct {
 	// OutsideNS is the time before the first and after the last operation; the whole step without a device.
 	OutsideNS int64                 `json:"outside_ns"`
 	Classes   map[model.Class]int64 `json:"classes"`
-	// CommHiddenNS is communication during computation; it counts for the class of the computation, not as
-	// communication.
+	// CommHiddenNS is the time of communication during computation; Classes counts it for the class of the computation.
 	CommHiddenNS int64 `json:"communication_hidden_ns"`
 }
 
-// Part is a named part of the step.
+// Part is a part of the mean step: a class of kernels or an idle state.
 type Part struct {
 	Name  string
 	NS    int64
-	Means string // state of the device in this part
+	Means string // explains an idle state to the user; "" for a class
 }
 
 // Idle lists the idle parts in the order of printing.
@@ -47,8 +46,9 @@ func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time, and hidden communication: classes, the longest first, then idle states. If most
-// is not 0, the classes after the first most classes are added up as "other classes". The parts add up to Total.
+// Shown lists the parts that take time: the classes, the longest first, then the idle states. Communication is listed
+// even if all of it is hidden. If most is not 0, only the first most classes are listed, and the others are added up as
+// "other classes". The parts add up to Total.
 func (p *Parts) Shown(most int) []Part {
 	order := model.Classes()
 	slices.SortStableFunc(order, func(a, b model.Class) int { return cmp.Compare(p.Classes[b], p.Classes[a]) })
@@ -94,7 +94,8 @@ func (a *Analysis) mostKernel(p Part) string {
 	return p.Means
 }
 
-// StepMean is the mean over the steps that count. All times "per step" add up to it; medians would not add up.
+// StepMean is the mean over the steps that are not dropped. It is a mean, not a median, so that the parts add up to the
+// step.
 type StepMean struct {
 	// Count is the number of steps in the mean, over all inputs. If it is 0, no steps were found and NS is the recording
 	// window (the mean window of several inputs).
@@ -119,7 +120,8 @@ func PerStepWord(stepped bool) string {
 	return "in the recording window"
 }
 
-// partSums holds totals over the steps that count, ns; fractional, because several devices are averaged.
+// partSums holds the totals of the fields of Parts over the steps that are not dropped, ns. They are fractional because
+// several devices are averaged.
 type partSums struct {
 	starved, queued, unknown, outside, hidden float64
 	classes                                   [maxClasses]float64 // by index into classList

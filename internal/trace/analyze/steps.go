@@ -16,8 +16,8 @@ type StepSpan struct {
 	Host model.Span // as recorded on the host
 	// Full extends Host to the end of the last device operation launched in the step.
 	Full model.Span
-	// Window is the time that counts for the step. It starts when the step starts on the host and Full of all earlier
-	// steps has ended, and ends with Full. Windows are disjoint, so they add up.
+	// Window is the time by which the step is measured. It starts when the step has started on the host and the Full
+	// spans of all earlier steps have ended, and it ends with Full. Windows are disjoint, so their lengths add up.
 	Window model.Span
 	Lane   uint32
 	// Prefill and Decode count the requests in each phase by the name of a serving step; -1 unknown, 0 not serving.
@@ -26,11 +26,11 @@ type StepSpan struct {
 	// unknown. They come from the step name or the operands of attention.
 	Tokens, Context int64
 	Dropped         bool // does not count: a first step, an Empty step, or a step with a phase
-	// Empty marks a range that the profiler leaves after the last step, with almost none of the work of a step.
+	// Empty marks a last range of the profiler that has almost no work, because the recording ended in it.
 	Empty bool
-	// work counts the device operations launched in the step; without a device, its operators.
+	// work counts the device operations launched in the step; without a device, the operators in the step.
 	work int
-	// device is the end of the last device operation launched in the step, 0 none.
+	// device is the end time of the last device operation launched in the step, 0 none.
 	device int64
 }
 
@@ -42,8 +42,7 @@ const (
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns
-	// seamlessRatio: ranges follow one another directly if their median period is at least this many times their median
-	// gap.
+	// seamlessRatio: joinSteps leaves ranges unchanged if their median period is at least this many median gaps.
 	seamlessRatio = 50
 	// longGapFactor: a gap belongs to no step if it exceeds a median period and this many median gaps.
 	longGapFactor = 4
@@ -98,9 +97,9 @@ func (x *Index) findSteps() {
 	}
 }
 
-// workedSpan returns the span of a recording without steps that is judged: all of it, or, if a TPU's recording has no
-// launch, the time from the first operation of the devices to the last. Without launches nothing shows whether the
-// program ran outside that time or waited for a request while the profiler started and stopped.
+// workedSpan returns the time that rules judge in a recording without steps. It is the whole recording, except for a
+// TPU's recording without launches: then it is the time from the first operation of the devices to the last. Without
+// launches nothing shows whether the program ran outside that time or waited for a request.
 func (x *Index) workedSpan() model.Span {
 	if len(x.T.GPU) == 0 || x.T.Format != model.XLA || x.firstLaunch() >= 0 {
 		return x.Span
@@ -115,7 +114,7 @@ func (x *Index) workedSpan() model.Span {
 	return work
 }
 
-// leastRest: time outside the devices' work is worth a warning from 1/leastRest of the recording.
+// leastRest: workedSpan warns if it leaves out more than 1/leastRest of the recording.
 const leastRest = 20
 
 // isGenericFormat reports whether the recorder of a format sees only launches and ranges. Other formats come from the
@@ -136,9 +135,9 @@ func (x *Index) dropWarmUp() {
 	}
 }
 
-// setWindows sets the window of every step and returns the windows of the steps that ok accepts. Steps that launch
-// nothing while the device still runs earlier work have empty windows. If that leaves no window, the caller passes the
-// end of the first window as first, which is math.MinInt64 otherwise.
+// setWindows sets the window of every step and returns the windows of the steps that ok accepts. A step has an empty
+// window if it launches nothing while the device still runs earlier work. If all windows are empty, the caller calls
+// setWindows again with first, the time at which the first window ends. Otherwise first is math.MinInt64.
 func (x *Index) setWindows(ok func(*StepSpan) bool, first int64) model.Spans {
 	var out []model.Span
 	done := max(x.cutAfter(), x.before)
@@ -173,7 +172,8 @@ func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	return model.UnionOf(out)
 }
 
-// Lived returns the time of all steps, also dropped ones, without gaps between steps; without steps, the steady part.
+// Lived returns the time of all steps, including dropped steps, but not the time between steps. Without steps, it
+// returns x.Steady.
 func (x *Index) Lived() model.Spans {
 	if x.StepSource == model.WholeTrace {
 		return x.Steady
@@ -230,7 +230,7 @@ func (x *Index) findProfilerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// busiestEvents returns the events of the lane that has the most launches among the lanes with events; nil without any.
+// busiestEvents returns the elements of byLane for the lane (thread) with the most launches; nil if byLane is empty.
 func (x *Index) busiestEvents(byLane map[uint32][]int32, launches map[uint32]int) (events []int32) {
 	most := -1
 	for _, l := range x.lanes { // in lane order, so that ties are decided the same way each time
@@ -241,7 +241,7 @@ func (x *Index) busiestEvents(byLane map[uint32][]int32, launches map[uint32]int
 	return events
 }
 
-// appendSteps adds a step for each host event, without events inside the previous step.
+// appendSteps adds a step for each of the host events, except events that start inside the previous step.
 func (x *Index) appendSteps(events []int32) {
 	for _, i := range events {
 		h := &x.T.Host[i]
@@ -331,7 +331,8 @@ func (x *Index) joinSteps() {
 	x.Steps = x.Steps[:n]
 }
 
-// busierLaneGroup returns, of the repeating groups with the name of best, the one on the lane with the most launches.
+// busierLaneGroup returns a group of ranges with the name of best: the group on the lane (thread) with the most
+// launches that has at least minRepeats ranges.
 func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rangeGroup {
 	out := best
 	for _, g := range x.groupRanges(func(h *model.Host) bool {
@@ -344,8 +345,8 @@ func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rang
 	return out
 }
 
-// groupRanges groups the host events that ok accepts by lane and name, without those inside another event of the same
-// name. Groups are in the order of their first events.
+// groupRanges groups the host events that ok accepts by lane and name (numbers masked). It leaves out events inside
+// another event of the same name. Groups are in the order of their first events.
 func (x *Index) groupRanges(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {
 		lane uint32
@@ -403,7 +404,7 @@ func (x *Index) extendSteps() {
 	}
 }
 
-// StepAt returns the step on the host that contains a time, -1 none.
+// StepAt returns the index of the step whose time on the host contains at, -1 none.
 func (x *Index) StepAt(at int64) int {
 	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// stepTokens are the forms in which step names count tokens, the most exact first: sums of queries and of context in
-// the detailed names of vLLM and SGLang; tokens; requests, which decode one token each.
+// stepTokens match the counts of tokens in the names of serving steps, the most exact form first. The first two forms
+// are detailed names of vLLM and SGLang with sums of queries and of context. The others count tokens, or requests, each
+// of which decodes one token.
 var stepTokens = []*lazyregexp.Regexp{
 	lazyregexp.New(`_generation_\d+\(sq(\d+)sk(\d+)`),
 	lazyregexp.New(`\bg_sq=(\d+).*?\bg_sk=(\d+)`),
@@ -49,8 +50,8 @@ type attentionCalls struct {
 	tokens, context int64 // of one layer: tokens decoded and keys read
 }
 
-// findSamplingSteps ends each step where the operator that chooses a token ends. It applies to programs that generate
-// text: attention with one query for each sequence, or frames of transformers' generate.
+// findSamplingSteps ends each step where the operator that chooses a token (argmax or multinomial) ends. It applies to
+// programs that generate text: they call attention with one query for each sequence, or transformers' generate.
 func (x *Index) findSamplingSteps(launches map[uint32]int) bool {
 	if x.Recording.Engine != huggingFace && !x.hasSingleQueries() {
 		return false
@@ -81,9 +82,9 @@ func (x *Index) hasSingleQueries() (has bool) {
 // AttentionName is PyTorch's operator for attention, which calls one of several implementations.
 const AttentionName = "aten::scaled_dot_product_attention"
 
-// classifyGeneration finds the phases of a program that generates without an engine (transformers, or its own loop).
-// Steps with one attention query per sequence decode. Other programs have such steps too, so the keys must grow by a
-// token between two of them, or names must show transformers' generate. It needs recorded shapes.
+// classifyGeneration finds which steps are prefill and which decode in a program that generates text without a serving
+// engine. A step with one attention query per sequence decodes. Other programs have such steps too, so the number of
+// keys must grow by one token between two steps, or names must show transformers' generate. It needs recorded shapes.
 func (x *Index) classifyGeneration() {
 	if x.Recording.Serving != "" || x.Recording.Program != PyTorch || len(x.Steps) == 0 || x.Trains() {
 		return

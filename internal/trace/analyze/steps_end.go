@@ -34,12 +34,13 @@ func (x *Index) markEmpty() {
 	}
 }
 
-// longTail: trimLast shortens the last step if its tail exceeds the median tail by 1/longTail of a step.
+// longTail: trimLast shortens the last step if its tail, the time after its device work, exceeds the median tail by
+// more than 1/longTail of a step.
 const longTail = 20
 
 // trimLast removes from the last step the time in which the profiler ends the recording: some releases of PyTorch close
-// the range of the step only afterwards. The step then ends after its device work by the median tail of the other
-// steps.
+// the range of the step only afterwards. The new end is the end of the step's device work plus the median time that the
+// other steps take after their device work.
 func (x *Index) trimLast() {
 	n := len(x.Steps)
 	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {
@@ -60,8 +61,8 @@ func (x *Index) trimLast() {
 	}
 }
 
-// findTrailing finds the synchronization by which the profiler ends a recording: the last one of a whole device, after
-// the last step, with no launch after it.
+// findTrailing finds the call with which the profiler ends a recording: the last synchronization of a whole device, if
+// it comes after the last step and no launch follows.
 func (x *Index) findTrailing() {
 	last := int32(-1)
 	for i := range x.T.Host {

@@ -13,7 +13,8 @@ import (
 type engineStep struct {
 	engine string
 	name   *lazyregexp.Regexp
-	// serves returns the requests in prefill and in decode from the name's submatches, -1 unknown; nil if not serving.
+	// serves returns the numbers of requests in prefill and in decode, -1 unknown, from the submatches of name. It is
+	// nil for engines that serve no text requests.
 	serves func(m []string) (prefill, decode int)
 }
 
@@ -89,8 +90,8 @@ func (x *Index) findEngineSteps(launches map[uint32]int) bool {
 	return false
 }
 
-// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all steps if no launch in
-// them is known.
+// dropIdleSteps removes steps without a launch, in which an engine has no requests. It keeps all steps if no launch is
+// recorded in any of them.
 func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	launches := map[int32]bool{} // by event
 	for i := range x.T.GPU {
@@ -110,7 +111,8 @@ func (x *Index) dropIdleSteps(steps []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(steps), func(s int32) bool { return !launches[s] })
 }
 
-// isEnclosed reports whether the events are parts of a loop: a repeating range takes more time than all the events.
+// isEnclosed reports whether the events are probably parts of the iterations of a loop: ranges of some repeating name
+// take more time in total than the events.
 func (x *Index) isEnclosed(events []int32) bool {
 	var total int64
 	for _, i := range events {
@@ -121,8 +123,8 @@ func (x *Index) isEnclosed(events []int32) bool {
 	})
 }
 
-// excludeBeforeWork excludes the time before the first device operation of a single step, as work from before the
-// recording. The recording does not show how far the host was ahead of the device then.
+// excludeBeforeWork excludes the time before the first device operation if there is only one step. It treats this time
+// like work launched before the recording, because the trace does not show how far the host was ahead of the device.
 func (x *Index) excludeBeforeWork() {
 	if len(x.Steps) != 1 {
 		return
@@ -135,8 +137,8 @@ func (x *Index) excludeBeforeWork() {
 	}
 }
 
-// findGraphCalls returns the calls of the compiled graph that repeats most in each diffusion step: one call is one
-// denoising step. It returns the steps themselves if they have no such calls.
+// findGraphCalls replaces the steps of a diffusion engine by denoising steps: in each step, the calls of the compiled
+// graph that is called most often. It returns the steps unchanged if they contain no repeated calls.
 func (x *Index) findGraphCalls(steps []int32) []int32 {
 	var out []int32
 	for _, s := range steps {

@@ -10,17 +10,17 @@ import (
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
 var layerName = lazyregexp.New(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
-// passName matches ranges named for one pass of a program, epochName ranges named for many passes. iterationName
-// matches ranges named for one or several iterations of a loop; a layer contains none.
+// passName matches ranges named for one pass through the model, epochName ranges named for many passes. iterationName
+// matches ranges named for one or several iterations of a loop; a layer contains no such ranges.
 var (
 	passName      = lazyregexp.New(`(?i)(^|[^a-z])(step|iter|iteration|forward|generate|decode|prefill|token|inference|pass|request|frame)([^a-z]|$)`)
 	epochName     = lazyregexp.New(`(?i)epoch|(^|[^a-z])(main|train|training|eval|loop|run|profile|benchmark)([^a-z]|$)`)
 	iterationName = lazyregexp.New(`(?i)(^|[^a-z])(steps?|iters?|iterations?|batch|batches|epochs?)([^a-z]|$)`)
 )
 
-// findRangesOfLayers returns the larger ranges whose layers are the ranges of g; nil if these are not layers. They are
-// taken from the list all. There must be two or more of them, each with the same number of ranges of g, two or more.
-// Epochs, which contain batches, are excluded by their names.
+// findRangesOfLayers returns the group of ranges from all that enclose the ranges of g, if the ranges of g are layers
+// of one pass; nil if they are not. The group must have two or more ranges, each with the same number of ranges of g,
+// two or more. Epochs, which contain batches and not layers, are excluded by their names.
 func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup {
 	var best *rangeGroup
 	for _, o := range all {
@@ -37,9 +37,9 @@ func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup
 	return best
 }
 
-// areInLayers reports whether every event of g lies in a range named for a layer, so that it is a part of that layer.
-// Iterations of a loop are not parts of a layer. A range named for many passes, such as a benchmark of attention, is
-// not a layer.
+// areInLayers reports whether every event of g is inside a range named for a layer, so that the events are parts of
+// layers and not steps. It returns false if g is named for iterations of a loop. A range named for many passes, such as
+// a benchmark of attention, does not count as a layer.
 func (x *Index) areInLayers(g *rangeGroup) bool {
 	if iterationName.MatchString(g.name) {
 		return false
@@ -60,8 +60,8 @@ func (x *Index) areInLayers(g *rangeGroup) bool {
 	})
 }
 
-// countInEach returns how many events of inner each event of outer encloses, if the number is the same for all, else
-// 0. Both lists are sorted by start.
+// countInEach returns the number of events of inner that each event of outer encloses; 0 if the number differs between
+// events of outer. Both lists are sorted by start.
 func (x *Index) countInEach(outer, inner []int32) int {
 	same, k := -1, 0
 	for _, o := range outer {

@@ -37,17 +37,17 @@ func (x *Index) findOptimizerSteps(launches map[uint32]int) bool {
 	return true
 }
 
-// optimizerUpdate identifies an optimizer among those with equal range names, by the number of launches and of blocks
-// in its step. If it launches nothing, its number of operators counts as launches.
+// optimizerUpdate distinguishes optimizers whose ranges have equal names, by the numbers of launches and of thread
+// blocks in a step. If the step launches nothing, launches is the number of its operators.
 type optimizerUpdate struct {
 	name             model.NameID
 	launches, blocks int64
 }
 
-// findRarestOptimizer finds the optimizer that steps least often among those that take turns on a lane. It returns its
-// steps (events) and the number of these optimizers (turns). One iteration may have several steps of another optimizer:
-// a GAN's critic may step five times per step of the generator. events is nil if the optimizers do not take turns or
-// cannot be distinguished.
+// findRarestOptimizer finds, among several optimizers that step alternately on a lane (thread), the one that steps
+// least often. One step of this optimizer is one iteration of the program: a GAN's critic may step five times per step
+// of the generator. events are the steps of this optimizer, turns is the number of optimizers. events is nil if the
+// optimizers do not alternate or cannot be distinguished.
 func (x *Index) findRarestOptimizer(lane uint32, groups []*rangeGroup) (events []int32, turns int) {
 	var order []int32
 	for _, g := range groups {

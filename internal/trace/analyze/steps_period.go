@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// launchSequence holds the launches of a process in the order of its calls. The launch of a graph is one launch.
+// launchSequence holds the launches of a process in the order of its calls. The launch of a CUDA graph is one launch.
 type launchSequence struct {
 	all  []period.Launch
 	lane []uint32 // by launch
@@ -67,7 +67,7 @@ func mixBits(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// launchOrderSource begins StepSource for repeats in the order of launches.
+// launchOrderSource begins Index.StepSource if the steps are repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
 func (x *Index) findLaunchSteps() bool {

@@ -9,7 +9,8 @@ import (
 )
 
 // mostTurns is the largest number of repeats of the most frequent range per iteration. A GAN's critic, for example, is
-// updated several times per update of the generator. A range that is rarer than that is an evaluation or a checkpoint.
+// updated several times per update of the generator. If another range occurs only once per more repeats, it is an
+// evaluation or a checkpoint and does not mark iterations.
 const mostTurns = 10
 
 // findTurnSteps handles the case that best, the most frequent range, is only a part of an iteration. It looks for a
@@ -47,8 +48,8 @@ func (x *Index) addStepsBetweenEnds(g *rangeGroup, name func(k int) string) {
 	}
 }
 
-// countBetween returns the least and the largest number of elements of others that lie between two neighbours of some;
-// both slices are sorted.
+// countBetween returns the least and the largest number of elements of others between two consecutive elements of some.
+// Both slices are sorted.
 func countBetween(some, others []int32) (least, most int) {
 	for k := range some[1:] {
 		lo, _ := slices.BinarySearch(others, some[k])

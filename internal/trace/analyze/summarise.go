@@ -31,9 +31,9 @@ func (o Options) findCaveat(a *Analysis, f gpuprof.Finding) string {
 	return o.Caveat(a, f)
 }
 
-// SummariseIndexes runs the rules on the traces of one job, or on one trace, and makes one analysis. Totals of
-// devices, operators, kernels, copies and calls cover whole traces; findings, ranks and times per step cover the
-// steady part.
+// SummariseIndexes runs the rules on one trace, or on the traces of all ranks of a job, and makes one analysis. Totals
+// of devices, kernels, copies and calls cover whole traces. Operators, findings, ranks and times per step cover only
+// the steps that are not dropped as warm-up (without steps, the steady part of the recording).
 func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analysis, error) {
 	a := &Analysis{
 		Head:   document.NewHead(document.Analysis, o.Tool),
@@ -103,8 +103,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analys
 	return a, nil
 }
 
-// sortRank returns the first key by which findings are sorted. A statement that the recording is not steady comes
-// first, then findings marked First, such as causes of other findings, then all others.
+// sortRank returns the first sort key of a finding: 0 for the finding that the recording is not steady, 1 for findings
+// marked First, such as causes of other findings, and 2 for all others.
 func (f *Found) sortRank() int {
 	switch {
 	case f.Rule == gpuprof.RuleNotSteady && f.First:
@@ -141,7 +141,8 @@ func (a *Analysis) addSteps(input int, x *Index) {
 	}
 }
 
-// mainDevice returns the device on which the process of the main lane launches most; nil without devices.
+// mainDevice returns the device on which the process that runs the steps launches the most operations; nil without
+// devices.
 func (x *Index) mainDevice() *DeviceTime {
 	process := x.T.ProcessOf(x.Main)
 	var best *DeviceTime
@@ -208,7 +209,8 @@ func (a *Analysis) addDevices(input int, x *Index) {
 	}
 }
 
-// addCalls adds up synchronization and copies, without the synchronization by which the profiler stops.
+// addCalls adds up the synchronization calls and the copies of a trace, without the synchronization with which the
+// profiler ends the recording.
 func (a *Analysis) addCalls(x *Index) {
 	type sum struct{ count, ns int64 }
 	syncs := map[model.NameID]sum{}
@@ -272,8 +274,8 @@ func CopyName(g *model.GPU) string {
 	return "unknown"
 }
 
-// finishFindings completes the findings of an input from their claims and removes those that claim less than LeastShare
-// of the steady time.
+// finishFindings sets the share, the severity and the time per step of the findings of one input, from the time that
+// they claim. It removes findings that claim less than LeastShare of x.Steady, except findings that claim no time.
 func (x *Index) finishFindings(input int, found []Found) []Found {
 	steady := x.Steady.Total()
 	var out []Found
@@ -299,7 +301,7 @@ func (x *Index) finishFindings(input int, found []Found) []Found {
 	return out
 }
 
-// SeverityOf returns the severity of a claim, ns, that takes a share of the steady time.
+// SeverityOf returns the severity of a finding that claims the time claim, ns; share is its share of the judged time.
 func SeverityOf(claim int64, share float64) gpuprof.Severity {
 	switch {
 	case claim <= 0:

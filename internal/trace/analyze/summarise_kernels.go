@@ -20,8 +20,8 @@ type kernelSum struct {
 
 func newKernelSums() *kernelSums { return &kernelSums{byName: map[string]*kernelSum{}} }
 
-// addTrace counts the operations of a trace. It groups them by name id first, so that each name is looked up in the
-// sums only once.
+// addTrace adds the device operations of a trace to the sums. It groups the operations by name id first, so that each
+// name is looked up only once.
 func (k *kernelSums) addTrace(x *Index) {
 	t := x.T
 	counts := make([]int32, len(t.Names)+1)

@@ -19,7 +19,8 @@ type nameSum struct {
 	host    int32 // event with the longest host time
 }
 
-// addOperators counts operators in the steps that count: host time, self time, and device time of their launches.
+// addOperators adds up, for the operators in the steps that are not dropped, calls, host time, self time, and the time
+// of the device operations that they launched.
 func (r *rangeSums) addOperators(x *Index) {
 	t := x.T
 	sums := make([]nameSum, len(t.Names))
@@ -37,8 +38,8 @@ func (r *rangeSums) addOperators(x *Index) {
 	r.merge(x, sums, func(id model.NameID) string { return t.Name(id) })
 }
 
-// addModules counts nn.Modules and ranges of the program in the steps that count. Device time counts for the innermost
-// module; in the backward pass, for the module whose gradient is computed.
+// addModules adds up nn.Modules and ranges of the program in the steps that are not dropped. Device time counts for the
+// innermost module; in the backward pass, for the module whose gradient is computed.
 func (r *rangeSums) addModules(x *Index) {
 	t := x.T
 	sums := make([]nameSum, len(t.Names))
@@ -69,8 +70,8 @@ func (r *rangeSums) addModules(x *Index) {
 	r.merge(x, sums, x.moduleLabel())
 }
 
-// isInSteps reports whether a device operation was launched in the steps that count, or began in them if its launch is
-// unknown.
+// isInSteps reports whether a device operation was launched in a step that is not dropped, or began in one if its
+// launch was not recorded.
 func (x *Index) isInSteps(gpu int32) bool {
 	if l := x.T.GPU[gpu].Launch; l >= 0 {
 		return x.InSteady(x.T.Host[l].Start)
@@ -86,9 +87,9 @@ type rangeWalk struct {
 	stack  []openRange
 }
 
-// openRange is a range on the stack. Its self time is counted up to the time covered. If ranges overlap without
-// nesting, the shared time counts for the first; no range outlasts the enclosing range. So each moment of a thread is
-// self time of at most one range.
+// openRange is a range on the stack. Nested ranges cover it up to the time covered. end is at most the end of the
+// enclosing range. If ranges overlap without nesting, the shared time counts for the first, so that each moment of a
+// thread is self time of at most one range.
 type openRange struct {
 	host         int32
 	covered, end int64
@@ -128,8 +129,8 @@ func (w *rangeWalk) isOpen(name model.NameID) bool {
 	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
-// manyNames: if more than so many range names differ only in numbers, they are shown as one name, because they are
-// iterations and not layers.
+// manyNames: if more than manyNames range names differ only in numbers, they are iterations, not layers, and are shown
+// as one name.
 const manyNames = 64
 
 // moduleLabel returns a function that maps a module to the name under which it is added up.

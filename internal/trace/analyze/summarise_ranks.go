@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastWaitShare is the least share of the step for which the others must wait for a straggler.
+// leastWaitShare is the least share of the step for which the other ranks must wait for a rank that is a straggler.
 const leastWaitShare = 0.05
 
 // compareRanks compares the ranks of a job, or the communicating devices of one trace; nil with fewer than two.
@@ -99,14 +99,14 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
-// leastStragglerShare is the least share of all waits that the stragglers must cause together, unless the first alone
-// causes half.
+// leastStragglerShare is the least share of all waits that the stragglers must cause together, unless the rank with the
+// longest waits causes half of them alone.
 const leastStragglerShare = 0.8
 
-// markStragglers marks the ranks for which the others wait longest, at most two or a quarter of the job, and returns
-// their indexes in ranks. The wait for each is leastWaitShare of its step or more, and half of the longest wait or
-// more. Together they cause leastStragglerShare of all waits (or the first causes half) and arrive last in half of the
-// collectives.
+// markStragglers marks the ranks for which the others wait longest, and returns their indexes in ranks. There are at
+// most two, or a quarter of the job's ranks if that is more. The wait for each is at least leastWaitShare of its step
+// and half of the longest wait. Together they cause leastStragglerShare of all waits, unless the first causes half, and
+// they arrive last in half of the collectives. If not, no rank is marked.
 func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places []int) {
 	place := func(r *RankWaits) int {
 		return slices.IndexFunc(ranks, func(t RankTime) bool {

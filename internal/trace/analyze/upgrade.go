@@ -1,6 +1,7 @@
 package analyze
 
-// renameOldFields moves fields of older versions: before 2.1.0 Knob held the line to change in a PyTorch program.
+// renameOldFields moves values to the fields of the current version: before gpuprof 2.1.0, Finding.Knob held the advice
+// that Finding.PyTorch holds now.
 func (a *Analysis) renameOldFields() {
 	for i := range a.Findings {
 		if f := &a.Findings[i]; f.PyTorch == "" {

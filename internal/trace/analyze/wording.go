@@ -24,8 +24,8 @@ func PlainCall(s string) string {
 	}
 }
 
-// CopyText names a copy as PyTorch's profiler does, so that traces of every format have the same rows in a kernel
-// table. from and to are kinds of memory such as "Pageable"; "" unknown.
+// CopyText returns the name of a copy in the wording of PyTorch's profiler, so that kernel tables of all trace formats
+// have the same rows. from and to are kinds of memory such as "Pageable"; "" unknown.
 func CopyText(d model.Direction, from, to string) string {
 	name := "Memcpy"
 	switch d {
@@ -60,8 +60,8 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// ShortName removes a kernel's result type void, anonymous namespaces, template arguments and parameters, and cuts the
-// rest like CutName.
+// ShortName shortens the name of a kernel: it removes the result type void, anonymous namespaces, template arguments
+// and parameters, and cuts the rest to longestName characters.
 func ShortName(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {
@@ -73,6 +73,6 @@ func ShortName(s string) string {
 // CutName cuts a name for a sentence to longestName characters.
 func CutName(s string) string { return gpuprof.Cut(s, longestName) }
 
-// longestName is the length in characters of the longest name in a sentence: Tensile and Triton encode settings in
-// names of kernels, and profilers encode arguments of operators in names of ranges.
+// longestName limits the length, in characters, of names in sentences. Names can be long because Tensile and Triton
+// encode settings in names of kernels, and profilers encode arguments of operators in names of ranges.
 const longestName = 80

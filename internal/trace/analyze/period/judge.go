@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// nameCounts counts the launches of one name in the repeats of a run.
+// nameCounts counts the launches with one name in the repeats, the stretches from one start of a nameRun to the next.
 type nameCounts struct {
 	repeats []int32 // indexes of the repeats that contain the name
 	counts  []int32 // launches in each of these repeats
-	median  int32   // launches per repeat, over the alike repeats
+	median  int32   // median of the launches per repeat, over the repeats of about median length (isAlike)
 	n       int     // launches in all repeats
 	ns      float64 // mean device time of a launch, ns
 	kernel  bool    // false for a copy or fill
@@ -52,9 +52,9 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun judges the repeats of a run. explained is the share of launches, or of device time if that is less, that
-// repeats with the median counts explain. extra is the share of launches or device time beyond these counts that recurs
-// at equal distances.
+// judgeRun judges whether the repeats of a run are periods of the program. explained is the share of launches (or of
+// device time, if that is less) that would remain if each repeat had the median count of each name. extra is the share
+// of launches or device time beyond the median counts that recurs at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, all, ns, allNS float64
 	kinds := s.countNames(r)
@@ -76,9 +76,9 @@ func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	return explained, s.extraShare(kinds)
 }
 
-// extraShare returns the share of launches or device time that recurs at equal distances of two or more repeats. Such
-// launches show that the true period is longer. Copies and fills count only from mostCopy on: many programs read a
-// number now and then.
+// extraShare returns the share of launches or device time beyond the median counts that recurs at equal distances of
+// two or more repeats. Such launches show that the true period is longer. Copies and fills of a name count only if they
+// take mostCopy of the device time or more, because many programs read a number now and then.
 func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	n, ns := 0.0, 0.0
 	for _, x := range kinds {
@@ -114,7 +114,8 @@ func (s *sequence) extraShare(kinds []*nameCounts) (extra float64) {
 	return extra
 }
 
-// recursEvenly reports whether the median distance is two or more repeats and most distances are equal to it.
+// recursEvenly reports whether the median of the distances gaps is two or more repeats and most distances are equal to
+// the median.
 func recursEvenly(gaps []int32) bool {
 	if len(gaps) == 0 {
 		return false
@@ -135,7 +136,8 @@ func recursEvenly(gaps []int32) bool {
 	return float64(equal) >= leastEven*float64(len(gaps))
 }
 
-// makeSteps makes steps from the alike repeats of a run, several repeats per step if they are short.
+// makeSteps makes steps from the repeats of a run that have about median length. It joins several repeats to one step
+// if they are shorter than shortestNS. first is the index of s.all[0] among all launches.
 func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	var took []int64
 	for i := range len(r.at) - 1 {

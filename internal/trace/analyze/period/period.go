@@ -24,22 +24,22 @@ type Step struct{ From, To int }
 type Found struct {
 	Steps    []Step
 	Launches int // in the median step
-	// Joined is the number of repeats per step; more than one if a repeat takes less than a millisecond, on the host and on
-	// the device.
+	// Joined is the number of repeats per step. It is more than one if a repeat takes less than a millisecond on the
+	// host and on the device.
 	Joined int
 }
 
 const (
-	minRepeats     = 4     // least number of alike distances between repeats of a candidate
-	spread         = 0.2   // share by which a distance, in launches, may differ from the median
-	leastAlike     = 0.8   // least share of distances that are alike
-	leastCovered   = 0.8   // least coverage of a candidate, as a share of the widest candidate that recurs as often
-	leastExplained = 0.9   // least share of launches and of device time that the median repeat explains
+	minRepeats     = 4     // least number of distances between repeats of a candidate that are close to the median
+	spread         = 0.2   // share of the median distance by which a close distance may differ from it
+	leastAlike     = 0.8   // least share of distances that are close to the median
+	leastCovered   = 0.8   // least launches of a candidate, as a share of the widest candidate that recurs as often
+	leastExplained = 0.9   // least share of launches and of device time that the median repeat explains (judgeRun)
 	leastEven      = 0.6   // least share of extra launches that recur at equal distances
 	mostCopy       = 0.02  // extra copies and fills count from this share of the device time on
 	mostExtra      = 0.003 // with this share of extra launches or time, the true period is longer
-	looseRepeats   = 5     // distances between extra launches may differ by spread from this many repeats on
-	shortestNS     = 1e6   // shortest step
+	looseRepeats   = 5     // distances between extra launches of this many repeats or more may differ by spread
+	shortestNS     = 1e6   // shortest step, ns
 	minSteps       = 3     // least number of steps after joining repeats
 )
 
@@ -48,9 +48,9 @@ const MostLaunches = 1 << 19
 
 // Find returns the period of a program's launches; nil without one.
 //
-// A candidate is a run of names that occurs at about equal distances. Find takes the shortest period whose median
-// repeat explains nearly all launches and device time, if nothing else recurs at equal distances: layers within a step
-// leave the rest of the step unexplained. Launches before the first equal distance are warm-up.
+// A candidate is a run of consecutive names that occurs at about equal distances. Find takes the shortest period whose
+// median repeat explains nearly all launches and device time, if no other launches recur at equal distances. This
+// excludes layers, whose repeats leave the rest of the step unexplained. Launches before the first repeat are warm-up.
 func Find(all []Launch) *Found {
 	first := max(0, len(all)-MostLaunches)
 	s := &sequence{all: all[first:]}
@@ -83,12 +83,12 @@ type sequence struct {
 	waits []int64 // buffer of medianPause
 }
 
-// nameRun holds the start positions of a run of consecutive names that recurs. They begin and end with a distance that
-// is close to the median.
+// nameRun is a run of consecutive names that recurs; at holds its start positions. The first and the last distance
+// between the positions are close to the median distance.
 type nameRun struct {
 	at     []int32
 	median float64 // median distance, launches
-	good   int     // number of alike distances
+	good   int     // number of distances that are close to the median (isAlike)
 }
 
 // isAlike reports whether the distance from the i-th start to the next one is close to the median.
@@ -98,7 +98,7 @@ func (r *nameRun) isAlike(i int) bool {
 
 func (r *nameRun) coveredLaunches() int32 { return r.at[len(r.at)-1] - r.at[0] }
 
-// newSteadyRun returns the run of names that starts at these positions; false if it does not recur at about equal
+// newSteadyRun returns the run of names that starts at the positions at; false if these are not at about equal
 // distances.
 func newSteadyRun(at []int32) (nameRun, bool) {
 	if len(at) < minRepeats+1 {
@@ -132,8 +132,8 @@ func medianOf[T int32 | int64](v []T) float64 {
 	return (float64(v[(n-1)/2]) + float64(v[n/2])) / 2
 }
 
-// findCandidates returns the runs of names that recur steadily, by number of repeats. Among runs that recur equally
-// often and cover about as much, it takes the one after the longest pause of the host.
+// findCandidates returns, by number of repeats, the runs of names that recur at about equal distances. Among runs that
+// recur equally often and cover about as many launches, it takes the run with the longest pause of the host before it.
 func (s *sequence) findCandidates() map[int]nameRun {
 	best := map[int]nameRun{}
 	wait := map[int]float64{}
@@ -179,7 +179,7 @@ func (s *sequence) medianPause(r nameRun) float64 {
 	return medianOf(s.waits)
 }
 
-// longest is the largest number of launches in a compared run.
+// longest is the largest number of launches in a run of names that eachLevel examines.
 const longest = 21
 
 // eachLevel calls level for runs of 1, 2, 3, 5, 8, 13 and 21 launches. It passes the start positions of each run of
