@@ -65,8 +65,7 @@ const (
 const unjudgedFactor = 10
 
 // isMostlyPhases reports whether the steps are ranges of the program, exactly one step is not dropped, and phases (such
-// as start-up) are nearly the whole recording. A test that runs each of its parts for the first time gives such a
-// recording.
+// as start-up) are nearly the whole recording. An example is a test that runs each of its parts for the first time.
 func (x *Index) isMostlyPhases() bool {
 	return strings.HasPrefix(x.StepSource, "annotation ") && x.SteadySteps() == 1 && x.phaseSpans().Total()*unjudgedFactor > x.Span.Len()*(unjudgedFactor-1)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// slowPool, ns: an allocation from a pool that takes at least this long is assumed to ask the driver for memory. A
-// pool with enough memory returns in 1 to 5 us; mapping new memory took 1,060 us (Tesla T4).
+// slowPool is the duration, ns, from which an allocation from a pool is assumed to ask the driver for memory. A pool
+// with enough memory returns in 1 to 5 us; mapping new memory took 1,060 us (Tesla T4).
 const slowPool = 50_000
 
 // asksDriver reports whether a call allocates device memory from the driver, or releases it.
@@ -21,10 +21,11 @@ func (c *ruleContext) asksDriver(h *model.Host) bool {
 // at least this many allocations after its first kernel launch.
 const leastLoopAllocations = 10
 
-// findAllocatorChurn: the program allocates device memory from the driver, or releases it, in at least two steady
-// steps, although PyTorch's allocator should hold enough memory by then. A program in C++ or the like without steps
-// must make at least leastLoopAllocations allocations instead. It claims the starved time that these calls cause (see
-// starvedByBlocking): a release waits for all device work, so the device idles during the host work after it.
+// findAllocatorChurn reports calls that allocate device memory from the driver, or release it, in at least two steps,
+// although PyTorch's allocator should hold enough memory after warm-up. A native program without steps must make at
+// least leastLoopAllocations allocations instead. The finding claims the device's idle time that would vanish without
+// these calls (see starvedByBlocking): a release waits for all device work, so the device then idles until the host
+// launches again.
 func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	var mallocs, pooled, frees int
 	var host int64
@@ -33,7 +34,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	steps := map[int]bool{}
 	s := c.newSites("call")
 	noSteps := !c.hasSteps() && c.x.Recording.Program.IsNative()
-	after := int64(math.MaxInt64) // calls outside of steps count from here on
+	after := int64(math.MaxInt64) // calls outside of steps count from this time on
 	if noSteps {
 		after = c.firstKernelLaunch()
 	}
@@ -96,7 +97,8 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describeChurn describes the allocations, as the start of a finding's title.
+// describeChurn returns the start of the finding's title. each: memory is allocated for at least every second launch;
+// pooled: most allocations are from a pool; noSteps: the trace has no steps.
 func describeChurn(each, pooled, noSteps bool) string {
 	switch {
 	case each:
@@ -134,8 +136,8 @@ func (d *ruleDevice) spansOfProcesses(byProcess map[int32][]model.Span) model.Sp
 // countSteadyLaunches counts the launches of kernels and graphs in the steady steps.
 func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
-// addTransfers adds the copies, fills and synchronizations of a program that allocates for each launch, and the time
-// from each allocation to the next launch. Persistent buffers on the device would make all of them unnecessary.
+// addTransfers adds to byProcess the copies, fills and synchronizations of a program that allocates for each launch,
+// and the time from each allocation to the next launch. Persistent buffers on the device would save all this time.
 func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	since, lane := int64(-1), uint32(0) // first allocation since the last launch
 	for i := range c.t.Host {

@@ -16,8 +16,9 @@ type attentionReach struct {
 	source            string
 }
 
-// FlashAttention-2 (arXiv:2307.08691) reaches 73 % forward and 63 % backward on the A100, FlashAttention-3
-// (arXiv:2407.08608) 75 % forward on the H100. The backward rate of FlashAttention-3 is not published.
+// attentionReaches lists published rates. FlashAttention-2 (arXiv:2307.08691) reaches 73 % forward and 63 % backward on
+// the A100, FlashAttention-3 (arXiv:2407.08608) 75 % forward on the H100. The backward rate of FlashAttention-3 is not
+// published (0).
 var attentionReaches = []attentionReach{
 	{"A100", 0.73, 0.63, "FlashAttention-2"},
 	{"H100", 0.75, 0, "FlashAttention-3"},
@@ -37,8 +38,8 @@ type slowAttention struct {
 	hopper bool    // the kernel is FlashAttention-2, and the device has FlashAttention-3
 }
 
-// findAttentionOffPeak: fused 16-bit attention by a kernel that is not the fastest for the device. It claims the time
-// above the published rate of the fastest kernel.
+// findAttentionOffPeak reports fused 16-bit attention by a kernel that is not the fastest for the device. The finding
+// claims the time that the fastest kernel would save at its published rate.
 func (c *ruleContext) findAttentionOffPeak() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
@@ -76,7 +77,8 @@ func findReach(device string) (attentionReach, bool) {
 	return attentionReach{}, false
 }
 
-// checkAttention accepts an operator whose kernel is not the fastest and runs below the rate of the fastest.
+// checkAttention returns an attention operator with its possible saving. It returns false if no faster kernel is known,
+// or if the operator reaches the rate of the faster kernel.
 func (c *ruleContext) checkAttention(o *analyze.RooflineOperator, reach *attentionReach) (slowAttention, bool) {
 	if o.Bound != "compute" || o.Precision != "16-bit" || !strings.Contains(o.Name, "attention") {
 		return slowAttention{}, false

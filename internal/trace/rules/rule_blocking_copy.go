@@ -10,9 +10,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findBlockingCopy: copies by a call that returns only after the copy, such as hipMemcpyWithStream, which PyTorch for
-// ROCm uses unless non_blocking is set. It claims the starved time that they cause (see starvedByBlocking). Other
-// rules claim copies from device to pageable memory, in item(), and in operators with data-dependent shape.
+// findBlockingCopy reports copies by a call that returns only after the copy, such as hipMemcpyWithStream, which
+// PyTorch for ROCm uses unless non_blocking is set. The finding claims the device's idle time that would vanish without
+// these waits (see starvedByBlocking). Other rules claim copies from device to pageable memory, in item(), and in
+// operators with data-dependent shape.
 func (c *ruleContext) findBlockingCopy() []analyze.Found {
 	own := func(s *stall) bool {
 		return s.blocks && s.owner < 0 && (s.copy < 0 || c.t.GPU[s.copy].Memory != model.Pageable || c.t.GPU[s.copy].Dir != model.D2H)

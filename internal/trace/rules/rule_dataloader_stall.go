@@ -7,11 +7,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// loaderPercent is the least share of the steps that loading must take for a finding, %.
+// loaderPercent is the least share of the step that fetching batches must take for a finding, %.
 const loaderPercent = 5
 
-// findDataloaderStall: the training thread fetches a batch itself, or waits for a worker. It claims the part of that
-// time in which the device was starved; without a device, all of it.
+// findDataloaderStall reports that the training thread spends time in the data loader: it makes batches itself or waits
+// for a worker. The finding claims at most the saving of the advised change; with a device, only the part in which the
+// device idles because nothing is launched.
 func (c *ruleContext) findDataloaderStall() []analyze.Found {
 	byLane := map[uint32][]model.Span{}
 	var total model.Spans
@@ -85,12 +86,12 @@ func (c *ruleContext) findDataloaderStall() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// isNestedLoader reports whether a fetch runs inside another fetch: one loader wraps another.
+// isNestedLoader reports whether a fetch runs inside another fetch, because one loader wraps another.
 func (c *ruleContext) isNestedLoader(h int32) bool {
 	return c.findMarkAround(c.x.Parent(h), markLoader) >= 0
 }
 
-// nameLoaderSite names the place of the loop, or the loader.
+// nameLoaderSite names the place in the program that fetches a batch, or the loader if the place is unknown.
 func (c *ruleContext) nameLoaderSite(h int32) string {
 	name := c.t.Name(c.t.Host[h].Name)
 	if site := c.x.Site(h); site != "" && site != name {

@@ -8,14 +8,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// PyTorch's data loader makes a new iterator for each epoch, which starts every worker process.
+// makesIterator matches the frame in which PyTorch's data loader makes the iterator of an epoch, startsProcess the
+// frame in which the iterator starts a worker process.
 var (
 	makesIterator = lazyregexp.New(`torch/utils/data/dataloader\.py\(\d+\): _get_iterator$`)
 	startsProcess = lazyregexp.New(`multiprocessing/process\.py\(\d+\): start$`)
 )
 
-// findRecordedStarts finds a loader whose workers start more than once from one line, in a recording with Python
-// frames; nil if starts take little. It claims the starved time of the starts: persistent workers start once.
+// findRecordedStarts finds a loader whose workers start more than once from one line of the program, in a recording
+// with Python frames; nil if there is none or the starts take little. The finding claims the device's idle time during
+// the starts, because persistent workers start only once.
 func (c *ruleContext) findRecordedStarts() *analyze.Found {
 	makes, starts, some := make([]bool, len(c.t.Names)), make([]bool, len(c.t.Names)), false
 	for id, name := range c.t.Names {

@@ -23,8 +23,8 @@ func (c *ruleContext) getWorkers() int64 {
 	return 0
 }
 
-// limitWorkers returns how many workers can have a CPU each, 0 unknown. A loop without a device may need one CPU
-// itself.
+// limitWorkers returns the largest number of workers for which each can have its own CPU, 0 unknown. Without a device,
+// the training loop needs one CPU itself, unless its fetches mostly wait.
 func (c *ruleContext) limitWorkers() int64 {
 	cpus := int64(c.countCPUs())
 	if cpus > 1 && len(c.devices) == 0 && !c.fetchBlocks() {
@@ -45,9 +45,9 @@ func (c *ruleContext) fetchBlocks() bool {
 	return sum.WallS > 0 && sum.CPUS+max(sum.DelayS, 0) < sum.WallS/2
 }
 
-// estimateWorkerGain returns the loading time per step that n workers hide, ns. With n workers a step takes as long
-// as the longer of two: its other work, or making a batch. The present workers together are assumed to make one batch
-// per step.
+// estimateWorkerGain returns the loading time per step that n workers hide, ns. With n workers a step takes the longer
+// of its other work and the time in which the workers make a batch. If the loader has workers already, all of them
+// together are assumed to make one batch per step.
 func (c *ruleContext) estimateWorkerGain(f fetchTimes, n int64) int64 {
 	rest := c.estimateRestOfStep(f)
 	work := f.step
@@ -61,7 +61,7 @@ func (c *ruleContext) estimateWorkerGain(f fetchTimes, n int64) int64 {
 	return min(max(rest+f.step-max(rest, work/max(n, 1)), 0), f.step)
 }
 
-// scaleToUnrecorded scales a time of recorded steps to unrecorded steps, ns; it never increases the time.
+// scaleToUnrecorded scales a time per recorded step to a step without profiling, ns; it never increases the time.
 func (c *ruleContext) scaleToUnrecorded(ns int64) int64 {
 	if c.host == nil || c.host.BareNS <= 0 || c.host.BareNS >= c.host.NS {
 		return ns
@@ -104,8 +104,8 @@ func (c *ruleContext) findWorkerStarts(total model.Spans) *analyze.Found {
 	return &f
 }
 
-// findSlowestCall returns the user line with most samples in the loader, and its share of them; "" if no line has
-// half.
+// findSlowestCall returns the line of user code, called by the data loader, with at least half of the loader's sampled
+// time, and its share of this time; "" if there is none.
 func (c *ruleContext) findSlowestCall() (line string, share float64) {
 	if c.t.Sampled == nil {
 		return "", 0

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findDDPBuffers: DistributedDataParallel broadcasts the module's buffers from the first rank before a forward pass:
-// flattened, sent, unflattened and copied back one by one. It claims the exclusive time of these operations, the time
-// to begin each, and the starved time in between.
+// findDDPBuffers reports that DistributedDataParallel broadcasts the module's buffers from the first rank before a
+// forward pass: it flattens and sends them, and copies them back one by one. The finding claims the time in which only
+// these operations run, their delays from launch to start, and the device's idle time while the host launches them.
 func (c *ruleContext) findDDPBuffers() []analyze.Found {
 	sent := c.findBroadcasts()
 	if len(sent) == 0 || len(sent) < 2 && c.steps > 1 {
@@ -50,7 +50,8 @@ func (c *ruleContext) findDDPBuffers() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findBroadcasts returns the time in which a thread broadcasts buffers (see broadcastRole), in the steady steps.
+// findBroadcasts returns the time in which a thread broadcasts buffers, in the steps that are not dropped. It
+// recognizes a broadcast by the order of its outermost operators (see broadcastRole).
 func (c *ruleContext) findBroadcasts() model.Spans {
 	roles := c.assignBroadcastRoles()
 	if roles == nil {
@@ -96,6 +97,7 @@ func (c *ruleContext) findBroadcasts() model.Spans {
 	return model.UnionOf(out)
 }
 
+// broadcastRole is the role of an operator in a broadcast of buffers; 0 for other operators.
 type broadcastRole uint8
 
 const (

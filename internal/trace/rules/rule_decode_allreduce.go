@@ -8,11 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastAllReduce is the least share of decode steps that all-reduces must take for a finding.
+// leastAllReduce is the least share of the time of decode steps that all-reduces must take for a finding.
 const leastAllReduce = 0.1
 
-// findDecodeAllReduce: tensor parallelism sums activations across ranks in every layer, and these all-reduces take a
-// tenth of decode or more. It claims nothing, because the all-reduces also wait for the slowest rank.
+// findDecodeAllReduce reports that all-reduces take a tenth of the decode steps or more. Tensor parallelism sums
+// activations across ranks in every layer. The finding claims no time, because an all-reduce also waits for the slowest
+// rank.
 func (c *ruleContext) findDecodeAllReduce() []analyze.Found {
 	for _, d := range c.devices {
 		w := c.sumDecode(d)

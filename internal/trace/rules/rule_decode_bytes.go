@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// leastRead: reading weights can bound decode only if products with weights and attention together take at least
-	// this share of its time.
+	// leastRead: reading weights can bound the decode steps only if matrix products and attention together take at least
+	// this share of their time.
 	leastRead = 0.5
-	// leastShaped: the sum of bytes is reported only if products with recorded shapes take at least this share of the
-	// time of all products.
+	// leastShaped: the finding names the bytes read only if matrix products with recorded shapes take at least this
+	// share of the time of all matrix products.
 	leastShaped = 0.9
 )
 
@@ -53,21 +53,22 @@ func (c *ruleContext) formatOf(kernel model.NameID) (f weightFormat, ok bool) {
 	return weightFormat{}, false
 }
 
-// decodeWork adds up the decode-only steps of one device.
+// decodeWork adds up the kernels of one device in the steps in which all requests decode.
 type decodeWork struct {
 	steps           int
-	window          int64                 // of the steps, ns
-	tokens, context int64                 // per step, median; 0 unknown
-	by              map[model.Class]int64 // kernel time, ns
-	products        map[model.NameID]int64
-	rows            map[int32]int64 // product time by roofline row (-1 none), ns
-	graph           int64           // time of products in graphs, ns
-	// All-reduces: number of calls, time, and the time in NCCL or RCCL.
+	window          int64                  // total length of the steps, ns
+	tokens, context int64                  // median per step of StepSpan.Tokens and Context; 0 unknown
+	by              map[model.Class]int64  // kernel time by class, ns
+	products        map[model.NameID]int64 // time of matrix products by kernel name, ns
+	rows            map[int32]int64        // time of matrix products by index in Roofline.Operators (-1 none), ns
+	graph           int64                  // time of matrix products in CUDA graphs, ns
+	// allReduces counts the all-reduces, reduceNS is their time, and ncclNS the part of it in NCCL or RCCL.
 	allReduces       int
 	reduceNS, ncclNS int64
 }
 
-// sumDecode returns the sums over the decode steps of a device, computed once; nil without decode steps.
+// sumDecode returns the sums over the decode steps of a device, which it computes at the first call; nil without decode
+// steps.
 func (c *ruleContext) sumDecode(d *ruleDevice) *decodeWork {
 	if c.x.Recording.Serving == "" || d.decode != nil {
 		return d.decode
@@ -125,8 +126,8 @@ func (w *decodeWork) addAllReduce(c *ruleContext, g int32, op *model.GPU) {
 	}
 }
 
-// countBytes returns the bytes that products read and write in a mean decode step, and their time, ns per step. It
-// includes only products with recorded shapes.
+// countBytes returns the bytes that matrix products read and write in a mean decode step, and the time of these
+// products, ns per step. It includes only products with recorded shapes.
 func (w *decodeWork) countBytes(c *ruleContext) (bytes float64, ns int64) {
 	for row, took := range w.rows {
 		if row < 0 {
@@ -147,13 +148,14 @@ type decodeBound struct {
 	rates     roofline.Rates
 	format    weightFormat
 	balance   float64 // tokens per step above which arithmetic takes longer than reading the weights
-	weights   int64   // time of products of weights, ns
-	attention int64
+	weights   int64   // time of matrix products with weights in all decode steps, ns
+	attention int64   // time of attention in all decode steps, ns
 }
 
-// findDecodeBound describes the decode steps of a device if the recording proves that reading the weights bounds
-// them, else it returns nil. A product with n tokens does 2n FLOPs per weight. So if n is below the ratio of the peak
-// rates, reading the weights takes longer than arithmetic (roofline model: Williams, Waterman, Patterson 2009).
+// findDecodeBound describes the decode steps of a device if the recording proves that reading the weights bounds them;
+// else it returns nil. A product with n tokens does 2n FLOPs per weight. If n is below decodeBound.balance, which
+// follows from the ratio of the peak rates, reading the weights takes longer than the arithmetic (roofline model:
+// Williams, Waterman, Patterson 2009).
 func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	w := c.sumDecode(d)
 	if w == nil || w.tokens <= 0 {
@@ -183,8 +185,8 @@ func (c *ruleContext) findDecodeBound(d *ruleDevice) *decodeBound {
 	return b
 }
 
-// findDecodeBytes: decode is bound by weight bytes. It claims nothing: more requests per step make no single request
-// faster, and fewer bits change the results.
+// findDecodeBytes reports that decode steps are bound by reading the weights. The finding claims no time: more requests
+// per step do not make a single request faster, and fewer bits per weight change the results.
 func (c *ruleContext) findDecodeBytes() []analyze.Found {
 	for _, d := range c.devices {
 		b := c.findDecodeBound(d)

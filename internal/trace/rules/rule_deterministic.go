@@ -7,9 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findDeterministicSort: sort kernels under operators that sort indices in order to add in a fixed order.
-// embedding_dense_backward does not count because it always sorts. It claims the exclusive time of the sorts and the
-// time to begin each; suspected, because index_put_ with accumulate=True always sorts too.
+// findDeterministicSort reports sort kernels of operators that sort indices to add in a fixed order, as deterministic
+// mode does. embedding_dense_backward does not count because it always sorts. The finding claims the time in which only
+// these sorts run and their delays from launch to start. It is only suspected, because index_put_ with accumulate=True
+// always sorts too.
 func (c *ruleContext) findDeterministicSort() []analyze.Found {
 	if !c.hasMark(markSort) || !c.hasMark(markSortUser) {
 		return nil
@@ -27,8 +28,8 @@ func (c *ruleContext) findDeterministicSort() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findDeterministicFill: fill kernels inside operators that only allocate, because deterministic mode fills new
-// memory. It claims their exclusive time and the time to begin each.
+// findDeterministicFill reports fill kernels of operators that only allocate memory: deterministic mode fills new
+// memory. The finding claims the time in which only these fills run and their delays from launch to start.
 func (c *ruleContext) findDeterministicFill() []analyze.Found {
 	if !c.hasMark(markFill) || !c.hasMark(markEmpty) {
 		return nil
@@ -46,7 +47,9 @@ func (c *ruleContext) findDeterministicFill() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findSuspects claims, for both rules, the exclusive time of the kernels that pick accepts and the waits before them.
+// findSuspects makes the finding for both rules of this file. It claims the time in which only kernels that pick
+// accepts run, and their delays from launch to start; what starts the title. It returns false without any of these
+// kernels.
 func (c *ruleContext) findSuspects(pick func(g int32) bool, what string) (analyze.Found, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}

@@ -16,10 +16,10 @@ const (
 	chainPercent = 5
 )
 
-// findElementwiseChain: at least three different elementwise or copy kernels in a row on a stream, assumed to use
-// each other's results. A compiler fuses them into one kernel, which takes at least as long as the longest of them.
-// It claims the exclusive time of the others and the time to begin each. Repeats of one kernel and compiled kernels
-// do not count.
+// findElementwiseChain reports chains of at least three different elementwise or copy kernels in a row on a stream,
+// which are assumed to use each other's results. A compiler fuses a chain into one kernel, which takes at least as long
+// as the longest kernel of the chain. The finding claims the time in which only the other kernels run, and their delays
+// from launch to start. Repeats of one kernel and compiled kernels do not count.
 func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	compiled := make([]bool, len(c.t.Names))
 	for id, name := range c.t.Names {
@@ -74,7 +74,8 @@ func (c *ruleContext) findElementwiseChain() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// continuesChain reports whether operation i of a stream continues the chain that began at lo.
+// continuesChain reports whether operation i of a stream continues the chain that began at lo. compiled marks the names
+// of compiled kernels.
 func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool) bool {
 	if !c.isPointwise(stream[i], compiled) {
 		return false
@@ -82,16 +83,16 @@ func (c *ruleContext) continuesChain(stream []int32, i, lo int, compiled []bool)
 	return i == lo || c.t.GPU[stream[i]].Name != c.t.GPU[stream[i-1]].Name
 }
 
-// isPointwise reports whether a kernel is elementwise or a copy, and is neither compiled, nor in a graph, nor covered
-// by memory-bound-chain.
+// isPointwise reports whether an operation is an elementwise or copy kernel that a compiler could fuse. It must not be
+// compiled, in a CUDA graph, or claimed by the rule memory-bound-chain already.
 func (c *ruleContext) isPointwise(g int32, compiled []bool) bool {
 	op := &c.t.GPU[g]
 	class := c.x.Class(g)
 	return op.Kind == model.Kernel && (class == model.Elementwise || class == model.Copy) && !compiled[op.Name] && !c.isGraphOp(op) && c.fusedBytes[g] == 0
 }
 
-// dropClaimed removes operations that other findings claim for more than half of their time, because they would not
-// run.
+// dropClaimed removes operations of which earlier findings claim more than half of the time: with the advised changes
+// they would not run.
 func (c *ruleContext) dropClaimed(d *ruleDevice, stream []int32) []int32 {
 	claimed := c.l.Claimed(d.Device)
 	if len(claimed) == 0 {

@@ -27,11 +27,12 @@ func Job(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (
 type expertTime struct {
 	input, device int
 	rank          int
-	ns, step      int64 // per step
+	ns, step      int64 // time of the experts' matrix products per step, and length of the mean step
 }
 
-// findExpertImbalance: the router sends more tokens to the experts of one rank than of the others, which then wait. It
-// claims nothing, because the wait is part of the communication of the waiting ranks.
+// findExpertImbalance reports that the router of a mixture-of-experts model sends more tokens to the experts of one
+// rank than of the other ranks, which then wait. The finding claims no time, because the wait is part of the
+// communication of the waiting ranks.
 func findExpertImbalance(indexes []*analyze.Index) []analyze.Found {
 	ranks := sumExperts(indexes)
 	if len(ranks) < 2 {

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findExplicitSync: calls that wait for a stream, an event or the whole device. It claims the starved time that they
-// cause (see starvedByBlocking). Calls inside item() and operators with data-dependent shape, and calls that end a
-// copy to pageable memory, are counted here but claimed by their own rules.
+// findExplicitSync reports calls that wait for a stream, an event or the whole device. The finding claims the device's
+// idle time that would vanish without these waits (see starvedByBlocking). Calls inside item() and operators with
+// data-dependent shape, and calls that end a copy to pageable memory, are counted here but claimed by their own rules.
 func (c *ruleContext) findExplicitSync() []analyze.Found {
 	isSync := (*stall).isSync
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }

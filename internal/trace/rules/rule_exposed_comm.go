@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findExposedComm: communication while the device computes nothing. It claims that time; advice is for the main
-// collective.
+// findExposedComm reports communication while the device computes nothing. The finding claims this time, without waits
+// for other ranks if they are known. The advice is for the kind of collective that takes most of it.
 func (c *ruleContext) findExposedComm() []analyze.Found {
 	kernels, ns := 0, int64(0)
 	by := map[analyze.CollectiveKind]int64{}
@@ -64,8 +64,9 @@ func (c *ruleContext) findExposedComm() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// A collective counts as waiting for another rank if its rate is at most 1/outlying of the median rate of its kind,
-// and it takes longestTransfer or more: equal bytes take about equal time over one link.
+// A collective counts as waiting for another rank if it takes at least outlying times as long as its bytes need at the
+// median rate of its kind, and longestTransfer or more: equal bytes take about equal time over one link. A kind must
+// have leastAlike collectives for a median.
 const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
@@ -75,8 +76,9 @@ const (
 	outlyingUntold = 50
 )
 
-// findOutlyingWaits returns the waits within collectives, and the number of collectives that wait. A wait is the time
-// beyond the time of the bytes at the median rate of the kind. Without recorded sizes, all count as equal.
+// findOutlyingWaits returns the waits for other ranks within collectives, and the number of collectives that wait. The
+// wait is the time beyond the transfer of the bytes at the median rate of the kind. Without recorded sizes, all
+// collectives of a kind count as equally large.
 func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 	told := c.t.CollectivesByCorr()
 	elements := func(op *model.GPU) float64 {
@@ -143,8 +145,9 @@ func (c *ruleContext) adviseCollective(k analyze.CollectiveKind) string {
 	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
 }
 
-// isDataParallel reports whether all-reduces carry gradients: an event has a name of DistributedDataParallel, or at
-// most half of a training's collectives are launched in its forward pass.
+// isDataParallel reports whether all-reduces carry gradients. They do if an event has a name of
+// DistributedDataParallel, or if a training program launches at least half of its collectives in the backward pass or
+// the optimizer.
 func (c *ruleContext) isDataParallel() bool {
 	for _, name := range c.t.Names {
 		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// exposedPercent is the least share of a device's span in exposed copies for a finding.
+// exposedPercent is the least share of a device's time, %, in which it only copies, for a finding.
 const exposedPercent = 5
 
 // copyWords describes copies by their main direction; exposedCopyLines holds the advice by the same direction.
@@ -35,7 +35,8 @@ func mostOfCopies(by map[model.Direction]int64) model.Direction {
 	return best
 }
 
-// findExposedCopy: copies while the device does nothing else. It claims that time, less the claim of pageable-h2d.
+// findExposedCopy reports copies while the device does nothing else. The finding claims this time, except time that the
+// rule pageable-h2d has claimed.
 func (c *ruleContext) findExposedCopy() []analyze.Found {
 	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == model.Memcpy && c.t.GPU[g].Memory != model.Migrated }
 	exposed := c.exclusiveByDevice(isCopy)

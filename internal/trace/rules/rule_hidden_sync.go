@@ -7,9 +7,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findHiddenSync: a copy from the device into pageable host memory returns only when it is done, whatever non_blocking
-// is. It claims the starved time that the copy causes (see starvedByBlocking). Copies inside item() and operators with
-// data-dependent shape are counted here but claimed by their own rules.
+// findHiddenSync reports copies from the device into pageable host memory: their calls return only when the copy is
+// done, even with non_blocking=True. The finding claims the device's idle time that would vanish without these waits
+// (see starvedByBlocking). Copies inside item() and operators with data-dependent shape are counted here but claimed by
+// their own rules.
 func (c *ruleContext) findHiddenSync() []analyze.Found {
 	pageable := func(s *stall) bool {
 		return s.copy >= 0 && c.t.GPU[s.copy].Memory == model.Pageable && c.t.GPU[s.copy].Dir == model.D2H

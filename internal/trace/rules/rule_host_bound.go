@@ -12,19 +12,21 @@ import (
 )
 
 const (
-	// hostPercent is the least share of the step, %, that unexplained waits for the host must take for a finding.
+	// hostPercent is the least share of the step, %, that waits for the host must take for a finding, if no earlier rule
+	// explains them.
 	hostPercent = 5
-	// idlePercent: if a device idles for at least this share of the step, %, unexplained waits of analyze.LeastShare
-	// of the step suffice for a finding.
+	// idlePercent: if a device idles for at least this share of the step, %, the waits need only take analyze.LeastShare
+	// of the step.
 	idlePercent = 15
 
-	// hostComputesNS is the least time of an operator without runtime calls that counts as computing on the host.
+	// hostComputesNS is the least time from which an operator without runtime calls counts as computing on the host.
 	// Operators that only describe a tensor (a view, a transpose) take a few us, under a profiler ten times as long.
 	hostComputesNS = 200_000
 )
 
-// findHostBound: the device waits for launches, and no earlier rule explains the waits. It claims all remaining
-// starved time with the latency of late launches, and names the host activity in the longest of these gaps.
+// findHostBound reports that the device waits for launches and no earlier rule explains the waits. The finding claims
+// all unclaimed idle time before launches and the latency of these launches. It names the activity of the host in the
+// longest gaps.
 func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
@@ -85,8 +87,8 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// describePart describes how much of the waits one place takes: ns is its time, all the time of all waits, seen the
-// time of the evaluated waits (ns).
+// describePart describes how much of the waits one place of the host code takes. ns is the time of the place, seen the
+// time of the waits that were evaluated, all the time of all waits, ns.
 func describePart(ns, seen, all int64) string {
 	switch {
 	case 2*ns >= all:
@@ -100,8 +102,8 @@ func describePart(ns, seen, all int64) string {
 // onePause is the least share of all waits that the longest one must take to count as a single pause.
 const onePause = 0.75
 
-// describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims
-// nothing, because only one step has the pause.
+// describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims no
+// time, because the pause occurs once and may not come again.
 func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	where := fmt.Sprintf("one of %d steps", c.x.SteadySteps())
 	if c.runsOnce() {
@@ -123,11 +125,12 @@ func (c *ruleContext) describePause(d *ruleDevice, at *gapSites) analyze.Found {
 	return f
 }
 
-// runsOnce reports whether a program in C++ or the like has no steps. A pause of its host is then one part of the
-// program.
+// runsOnce reports whether a native program, such as one in C++, has no steps. A long pause of the host is then a part
+// of the program, such as reading a file.
 func (c *ruleContext) runsOnce() bool { return !c.hasSteps() && c.x.Recording.Program.IsNative() }
 
-// describeUnknownIdle makes the finding if most launches that end waits are unknown. It claims nothing.
+// describeUnknownIdle makes the finding if the launches that end most waits of the device were not recorded. when is
+// the time of these waits. The finding claims no time.
 func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analyze.Found {
 	at := c.sumGapActivity(d, when)
 	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.formatPerStep(when))
@@ -145,12 +148,13 @@ func (c *ruleContext) describeUnknownIdle(d *ruleDevice, when model.Spans) analy
 	return f
 }
 
-// findMostUnknown returns the device with most idle time before work without a known launch, and that time.
+// findMostUnknown returns the device with the most idle time before work whose launch was not recorded, and this time.
 func (c *ruleContext) findMostUnknown() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return c.lackLaunch(d).And(c.x.Steady) })
 }
 
-// findMostStarved returns the device with most unclaimed starved time, and that time.
+// findMostStarved returns the device with the most unclaimed starved time, in which nothing was launched for it, and
+// this time.
 func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
@@ -185,8 +189,8 @@ func (c *ruleContext) adviseHost(at *gapSites) string {
 	return "less Python between operators: logging, metrics and checks out of the loop, loops over tensors as one operator" + compile + "; record once with with_stack=True to see the lines"
 }
 
-// listSyncNames returns names and number of synchronization calls in the steady part, except those inside scalar
-// reads and copies.
+// listSyncNames returns the names and the number of the synchronization calls in the steps that are not dropped,
+// without calls inside scalar reads and copies.
 func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	names := map[string]bool{}
 	for i := range c.stalls {
@@ -198,8 +202,8 @@ func (c *ruleContext) listSyncNames() (list []string, calls int) {
 	return slices.Sorted(maps.Keys(names)), calls
 }
 
-// findHostComputing returns a test for operators that compute on the host: long ones without calls of a device
-// runtime.
+// findHostComputing returns a function that reports whether an operator computes on the host: it takes hostComputesNS
+// or more and makes no call of a device runtime.
 func (c *ruleContext) findHostComputing() func(op int32) bool {
 	calls := make([]bool, len(c.t.Host))
 	for i := range c.t.Host {
@@ -213,8 +217,8 @@ func (c *ruleContext) findHostComputing() func(op int32) bool {
 	return func(op int32) bool { return !calls[op] && c.t.Host[op].Dur() >= hostComputesNS }
 }
 
-// findComputing returns the operator that computes for the longest time on the host during the gaps, and the time of
-// all operators that compute on the host then.
+// findComputing returns the operator that computes on the host for the longest time during the gaps, and the time of
+// all operators that compute on the host during the gaps, ns.
 func (g *gapSites) findComputing() (name string, ns int64) {
 	most := int64(0)
 	for id, n := range g.computing {

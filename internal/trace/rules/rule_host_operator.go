@@ -12,8 +12,8 @@ import (
 // hostOperatorPercent is the least share of the step that one operator must take on the host for a finding.
 const hostOperatorPercent = 25
 
-// findHostOperator: the operator or range with the longest self time in a recording without a device. It claims
-// nothing, because the recording does not show how much faster another implementation is.
+// findHostOperator reports the operator or range with the longest self time, in a recording without a device. The
+// finding claims no time, because the recording does not show how much faster another implementation is.
 func (c *ruleContext) findHostOperator() []analyze.Found {
 	if len(c.devices) > 0 || c.findDeviceOp() != "" && !c.quality.noKernels {
 		return nil
@@ -27,7 +27,7 @@ func (c *ruleContext) findHostOperator() []analyze.Found {
 			return nil
 		}
 		if callers[o.Name] {
-			continue // its time is launches, and waits for device work that was not recorded
+			continue // the operator launches device work, and waits for it, that was not recorded
 		}
 		ofRange := o.Kind == model.Annotation
 		if ofRange && !c.hasSteps() && !o.Holds && o.Count < 3 {

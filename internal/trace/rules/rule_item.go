@@ -13,15 +13,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// manyReads is the least number of reads of single values per step that make a finding without a device.
+// manyReads is the least number of reads of single values per step for a finding in a recording without a device.
 const manyReads = 100
 
 // convertsValue matches an expression that may read one value of a tensor.
 var convertsValue = lazyregexp.New(`\b(float|int|bool)\(`)
 
-// findItem: item(), float(t), int(t) or bool(t) of a device tensor. The operator counts only if its own thread makes a
-// synchronization call or a copy to the host in it: item() of a CPU tensor waits for nothing. It claims the starved
-// time that the wait causes (see starvedByBlocking).
+// findItem reports item(), float(t), int(t) or bool(t) of a device tensor. The operator counts only if it contains a
+// synchronization call or a copy to the host, because item() of a CPU tensor waits for nothing. The finding claims the
+// device's idle time that would vanish without these waits (see starvedByBlocking).
 func (c *ruleContext) findItem() []analyze.Found {
 	own := func(s *stall) bool { return s.by == ownedByItem }
 	owners := c.listOwners(ownedByItem)
@@ -60,8 +60,9 @@ func (c *ruleContext) listReads() (out []model.Span) {
 	return out
 }
 
-// findManyReads: without a device a read waits for nothing, but each costs a call of Python and of an operator. The
-// samples give the time of the line, since profiling lengthens such short operators most.
+// findManyReads reports many reads of single values in a recording without a device. A read then waits for nothing, but
+// each costs a call of Python and of an operator. The time comes from stack samples, because profiling lengthens short
+// operators most.
 func (c *ruleContext) findManyReads() []analyze.Found {
 	if c.host == nil || len(c.devices) > 0 {
 		return nil
@@ -89,16 +90,17 @@ func (c *ruleContext) findManyReads() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// readingLines are the lines of one function that read single values of tensors, or iterate over them.
+// readingLines are the lines of one function that read single values of tensors or iterate over tensors.
 type readingLines struct {
 	at, text string          // one of the lines, and its expression
-	lines    map[string]bool // by FrameName
-	share    float64         // of the sampled time
-	count    int             // samples
+	lines    map[string]bool // the lines, by FrameName
+	share    float64         // share of the sampled time at these lines
+	count    int             // number of samples at these lines
 }
 
-// findReadingLines returns the reading lines of the function with most samples at item() or in iterations over a
-// tensor; a zero value without such samples. Lines of that function with float(), int() or bool() count as well.
+// findReadingLines returns the lines that read single values in one function: the function with the most sampled time
+// at item() or in iterations over a tensor. Lines of this function with float(), int() or bool() count as well. Without
+// samples at item() or in iterations the result has no lines.
 func (c *ruleContext) findReadingLines() (out readingLines) {
 	by, at, texts := map[string]float64{}, map[string]map[string]bool{}, map[string]string{}
 	c.sumSamples(func(st *model.HostStack, frames []model.HostFrame) bool {

@@ -10,29 +10,31 @@ import (
 )
 
 const (
-	boundStarved = 20        // least starved percent of a window
-	shortKernel  = 20_000    // ns: longer than PyTorch needs to launch an operator
-	boundParts   = 4         // parts in which a step that is not launch-bound as a whole is tested
+	boundStarved = 20        // least share of a window, %, in which the device waits for a launch
+	shortKernel  = 20_000    // ns: shorter kernels are short; PyTorch needs less to launch an operator
+	boundParts   = 4         // a step that is not launch-bound as a whole is tested in this many parts
 	boundKernels = 8         // least number of kernels in a part, for a median
-	boundWhole   = 16        // parts of a trace without steps
-	launchGap    = 10        // median launch intervals; a longer gap is other host work
-	leastGap     = 100_000   // ns; shorter gaps never count as other work
+	boundWhole   = 16        // a trace without steps is tested in this many parts
+	launchGap    = 10        // a gap longer than this many median launch intervals is other host work
+	leastGap     = 100_000   // ns; shorter gaps never count as other host work
 	slowLaunch   = 500_000   // ns: longest median interval that launching takes; PyTorch, profiled, needs about a tenth
 	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may have unknown launches
 )
 
-// window is a time span of one device with the statistics of its kernels.
+// window is a time span of one device with the statistics of its kernels: their durations, the durations of their
+// launch calls, and the intervals between launches, ns.
 type window struct {
 	model.Span
 	kernels, calls, intervals []int64
-	short                     int
+	short                     int         // number of kernels below shortKernel
 	gaps                      model.Spans // starved time that is too long for launches
 }
 
-// findLaunchBound: windows in which the host takes longer to start kernels than the device to run them. At least a
-// fifth is starved, half of the kernels are under 20 us, and the median launch interval (with framework time) is at
-// least the median kernel time. It claims the remaining starved time and the latency of the launches that end it.
-// Kernels of graphs do not count (one call starts many), nor do gaps of many intervals (other host work).
+// findLaunchBound reports windows in which the host takes longer to start kernels than the device to run them. In such
+// windows the device waits for launches for at least a fifth of the time, half of the kernels are under 20 us, and the
+// median launch interval (with framework time) is at least the median kernel time. The finding claims the unclaimed
+// waits for launches and the latency of these launches. Kernels of graphs do not count, because one call starts many.
+// Gaps of many intervals do not count, because the host does other work.
 func (c *ruleContext) findLaunchBound() []analyze.Found {
 	bound := map[int]model.Spans{}
 	var windows int
@@ -93,8 +95,8 @@ func (c *ruleContext) getGraphCaveat() string {
 	return "; in a graph shapes must not change from step to step"
 }
 
-// findBoundWindows returns the launch-bound windows: steps or quarters of steps; without steps, the trace or parts of
-// it.
+// findBoundWindows returns the launch-bound windows of a device: whole steps, or quarters of steps that are not
+// launch-bound as a whole. Without steps, it tests the whole recording and then its parts.
 func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 	parts := boundParts
 	var whole []model.Span
@@ -127,7 +129,7 @@ func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 	return out
 }
 
-// testWindow returns the window if it is launch-bound, else nil; least is the least number of kernels.
+// testWindow returns the window with the span s if it is launch-bound and has at least least kernels, else nil.
 func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window {
 	starved := d.Starved.Within(s)
 	if !c.quality.linksBroken { // otherwise nothing is claimed, and trace-quality reports the time

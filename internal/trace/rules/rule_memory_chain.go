@@ -13,11 +13,12 @@ import (
 // memoryLink is a memory-bound operator that may be a link of a chain.
 type memoryLink struct {
 	elements, bytes float64 // of the largest operand
-	traffic         float64 // bytes of one call
+	traffic         float64 // bytes that one call reads and writes
 }
 
-// findMemoryChain: at least three memory-bound operators in a row on a stream, on tensors of one size. A fused kernel
-// neither writes nor reads the tensors in between. It claims the time of these bytes.
+// findMemoryChain reports chains of at least three memory-bound operators in a row on a stream, on tensors of one size.
+// A fused kernel would keep the tensors between them in registers. The finding claims the time in which the kernels
+// write and read these tensors.
 func (c *ruleContext) findMemoryChain() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil {
@@ -55,7 +56,7 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// listMemoryLinks returns the operators that may be links, by roofline row.
+// listMemoryLinks returns the operators that may be links of a chain, by index in r.Operators.
 func (c *ruleContext) listMemoryLinks(r *analyze.Roofline) map[int32]memoryLink {
 	links := map[int32]memoryLink{}
 	for i := range r.Operators {
@@ -76,8 +77,8 @@ func (c *ruleContext) listMemoryLinks(r *analyze.Roofline) map[int32]memoryLink 
 	return links
 }
 
-// markMemoryChains stores for each call the share of its time that fusion saves by keeping tensors in registers, and
-// returns the number of chains and the saved bytes.
+// markMemoryChains finds the chains on a stream. For each of their kernels it stores in spare the share of the time
+// that fusion saves by keeping tensors in registers. It returns the number of chains and the saved bytes.
 func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLink, spare map[int32]float64) (chains int, saved float64) {
 	rows := c.x.Roofline.Rows
 	fusable := func(g int32) (memoryLink, bool) {

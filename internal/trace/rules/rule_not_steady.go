@@ -4,9 +4,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// findNotSteady: the recording is mostly start-up, compilation or graph capture, or has only communication. It claims
-// nothing. It comes first, except for a program that may run once and does its own work for a large part of the
-// recording.
+// findNotSteady reports that the recording is mostly start-up, compilation or graph capture, or has only communication.
+// The finding claims no time. It comes first in the report, unless the program may run only once and computes for a
+// considerable part of the recording (see PhasesFirst).
 func (c *ruleContext) findNotSteady() []analyze.Found {
 	what, fix := c.x.NotSteady()
 	if what == "" {

@@ -7,20 +7,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// alignedTo is the number of which product sizes must be multiples for 16-byte access (NVIDIA Matrix Multiplication
-// Background User's Guide).
+// alignedTo maps a precision to the number of elements of which the sizes of a matrix product must be multiples, so
+// that kernels can access 16 bytes at a time (NVIDIA Matrix Multiplication Background User's Guide).
 var alignedTo = map[string]int64{"16-bit": 8, "tf32": 4, "fp8": 16, "int8": 16}
 
 // alignedProduct compares a matrix product with the reachable rate.
 type alignedProduct struct {
 	of   *analyze.RooflineOperator
-	odd  []string // "N = 3238"
+	odd  []string // the sizes that are not multiples of alignedTo: "N = 3238"
 	grid productGrid
-	// spare is the share of the time that the best public kernels would save; for aligned sizes, at most waveLoss.
+	// spare is the share of the time that a kernel at the reachable rate would save; for aligned sizes, at most
+	// waveLoss.
 	spare float64
 }
 
-// describe returns the cause, its known change, and further causes without a known change.
+// describe returns the main cause of the low rate, the change that removes it, and other causes.
 func (p *alignedProduct) describe() (cause, change string, others []string) {
 	reasons := p.grid.reasons()
 	unit := alignedTo[p.of.Precision]
@@ -34,9 +35,9 @@ func (p *alignedProduct) describe() (cause, change string, others []string) {
 			full, full+p.grid.sms, p.grid.rows, p.grid.columns, p.grid.blocks), reasons[1:]
 }
 
-// findOffPeakGEMM: products on tensor cores below the reachable rate whose sizes are not multiples of the tensor
-// cores' access size, or whose tiles leave multiprocessors free in the last wave. It claims the time above the
-// reachable rate; for the last wave, at most the time that the wave leaves free.
+// findOffPeakGEMM reports matrix products on tensor cores below the reachable rate. Their sizes are not multiples of
+// alignedTo, or their tiles leave multiprocessors free in the last wave. The finding claims the time that the reachable
+// rate would save; for the last wave, at most the time that the wave leaves free.
 func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	r := c.x.Roofline
 	if r == nil || r.Reachable <= 0 || len(c.devices) == 0 || c.isAMD(c.devices[0]) {
@@ -71,8 +72,8 @@ func (c *ruleContext) findOffPeakGEMM() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// matchOperators returns the results of check by roofline row, for the operators that check accepts. worst is the
-// first of them: the rows are sorted by the time above the bound.
+// matchOperators returns the results of check, by index in r.Operators, for the operators that check accepts. worst is
+// the first result, because the operators are sorted by their time above the bound; nil without results.
 func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOperator) (T, bool)) (rows map[int32]T, worst *T) {
 	rows = map[int32]T{}
 	for i := range r.Operators {
@@ -88,7 +89,8 @@ func matchOperators[T any](r *analyze.Roofline, check func(o *analyze.RooflineOp
 	return rows, worst
 }
 
-// checkProduct returns a matrix product with its causes if it runs below the reachable rate.
+// checkProduct returns a matrix product with the causes of its low rate. It returns false if the product reaches the
+// reachable rate (a share of the peak), or no cause is known.
 func checkProduct(o *analyze.RooflineOperator, grid productGrid, reachable float64) (alignedProduct, bool) {
 	unit := alignedTo[o.Precision]
 	if o.Bound != "compute" || unit == 0 || o.NS <= 0 || len(o.Product) != 3 {

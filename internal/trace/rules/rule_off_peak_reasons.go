@@ -55,8 +55,8 @@ func (g *productGrid) reasons() []string {
 	return out
 }
 
-// readGrids returns the grids of the products in the steady part, by operator. A kernel's tiles count only if its grid
-// has one block per tile, unlike persistent kernels and batches.
+// readGrids returns the grids of the matrix products in the steps that are not dropped, by operator. It fills in the
+// tiles only if the kernel's grid fits them (see tilesOf), unlike the grids of persistent kernels and batches.
 func (c *ruleContext) readGrids(r *analyze.Roofline) map[*analyze.RooflineOperator]productGrid {
 	out := map[*analyze.RooflineOperator]productGrid{}
 	for _, d := range c.devices {
@@ -89,9 +89,10 @@ func isSplitSum(kernel string) bool {
 	return strings.Contains(kernel, "splitKreduce") || strings.Contains(kernel, "SplitKReduce") || strings.Contains(kernel, "splitk_reduce")
 }
 
-// tilesOf returns the tile size in a kernel's name if the tiles cover M and N with one block each, or with split-K
-// with the same number of blocks each. parts is the number of blocks per tile, 0 if they do not fit. It tries both
-// orders, because cuBLAS computes products of row-major matrices transposed.
+// tilesOf returns the tile size in a kernel's name if a grid of this many blocks covers M and N of the product with one
+// block per tile; with split-K, with an equal number of blocks per tile. parts is the number of blocks per tile, 0 if
+// the grid does not fit. It tries both orders of the tile's sides, because cuBLAS computes products of row-major
+// matrices transposed.
 func tilesOf(kernel string, product []int64, blocks int64) (rows, columns, parts int64) {
 	m := tileSize.FindStringSubmatch(kernel)
 	if m == nil || blocks <= 0 {

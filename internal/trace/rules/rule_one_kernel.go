@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// mostOfWork is the least share of a device's work for naming one kernel, mostOfTwo for naming two.
+	// mostOfWork is the least share of a device's busy time that one kernel must take, mostOfTwo that two kernels must
+	// take.
 	mostOfWork = 0.5
 	mostOfTwo  = 0.8
 	// leastOfSpan is the least share of the step that the kernels must take.
 	leastOfSpan = 0.05
-	// The finding comes first only if the other findings claim less than mostAside of the step or less than
-	// asideOfKernel of the kernel's time. Queued time in these claims does not count.
+	// The finding comes first only if the other findings claim less than the share mostAside of the step, or less than
+	// the share asideOfKernel of the kernel's time. Idle time after a launch (queued) does not count in these claims.
 	mostAside, asideOfKernel = 0.1, 1. / 3
 )
 
 // libraryKernel matches kernels of libraries, whose source is not the program's.
 var libraryKernel = lazyregexp.New(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thrust|at|c10)::|^(volta|turing|ampere|sm\d+|Cijk)_`)
 
-// kernelSum adds up the launches of one function: the instances of a template are one.
+// kernelSum adds up the launches of one kernel function. All instances of a template count as one function.
 type kernelSum struct {
 	name        string         // short
 	instances   []model.NameID // full names
@@ -35,12 +36,13 @@ type kernelSum struct {
 	fewest      int64      // blocks of the smallest launch
 	most        int64      // blocks of the largest launch
 	sameThreads bool       // the blocks of all launches have one size
-	like        *model.GPU // the longest launch
+	like        *model.GPU // the longest run of the kernel
 }
 
-// findOneKernel: one or two kernels of a program in C++, Fortran or the like take most of a device's work. It claims
-// nothing: the recording does not show how much faster they can be, but a kernel profiler does, so the advice is its
-// command. Other rules cover kernels that wait for unified memory or use a part of the device.
+// findOneKernel reports that one or two kernels take most of a device's busy time, in a program that is not built on a
+// deep-learning framework. The finding claims no time: the recording does not show how much faster the kernels can be.
+// The advice is the command of a kernel profiler, which shows it. Other rules cover kernels that wait for unified
+// memory or use only a part of the device.
 func (c *ruleContext) findOneKernel() []analyze.Found {
 	if c.x.ServesRequests() {
 		return nil
@@ -71,8 +73,8 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 	return nil
 }
 
-// sumKernels returns the kernels of a device in the steady steps, the longest first, the time of all operations, and
-// the time of migrations of unified memory, ns.
+// sumKernels returns the kernels of a device in the steps that are not dropped, the most time first. work is the time
+// of all operations, moved the time of migrations of unified memory, ns.
 func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
 	at, byName := map[model.NameID]int{}, map[string]int{} // indexes in out, by full and by short name
 	for i, g := range d.Ops {
@@ -158,8 +160,8 @@ func (c *ruleContext) formatMean(ns int64) string {
 	return gpuprof.FormatNS(ns/c.steps) + " per step"
 }
 
-// kernelCommand returns the command that profiles one launch of a kernel: the second if possible; the first may load
-// code.
+// kernelCommand returns the command that profiles one launch of a kernel: the second launch if there are several,
+// because the first may include loading code.
 func kernelCommand(name string, launches int, amd bool) string {
 	name = name[strings.LastIndex(name, "::")+1:]
 	pattern := strings.Map(func(r rune) rune {

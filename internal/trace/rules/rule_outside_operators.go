@@ -20,7 +20,8 @@ const (
 	outsidePlaces = 3
 )
 
-// causeAdvice holds the sentence and the change for a kind of cause.
+// causeAdvice holds the title of a finding (what, with a verb for the place) and the advised change for a kind of
+// cause.
 type causeAdvice struct{ what, change string }
 
 func adviceForCause(kind string) causeAdvice {
@@ -40,20 +41,21 @@ func adviceForCause(kind string) causeAdvice {
 	return causeAdvice{"the program computes outside any operator at %s", "compute it for whole arrays (torch, NumPy), once before the loop, or in workers of a data loader"}
 }
 
-// findOutsideOperators: Python or other code outside any operator takes a part of the step.
+// findOutsideOperators reports Python or other code outside any operator that takes a considerable part of the step.
 func (c *ruleContext) findOutsideOperators() []analyze.Found {
 	return c.findOutsideCauses(analyze.CauseCPU, analyze.CauseBlocked, analyze.CauseLock, analyze.CauseCompiler)
 }
 
-// findCheckpointWrite: the step waits while a checkpoint is written.
+// findCheckpointWrite reports that the step waits while a checkpoint is written.
 func (c *ruleContext) findCheckpointWrite() []analyze.Found {
 	return c.findOutsideCauses(analyze.CauseCheckpoint)
 }
 
 func (c *ruleContext) findLogging() []analyze.Found { return c.findOutsideCauses(analyze.CauseLogging) }
 
-// findOutsideCauses makes a finding for each large place of the given kinds, in recordings without a device. With a
-// device, host time costs only waits of the device, which host-bound claims.
+// findOutsideCauses makes a finding for each line of the program that takes much host time outside operators, for the
+// given kinds of causes. It applies only to recordings without a device. With a device, host time matters only if the
+// device waits, and the rule host-bound claims these waits.
 func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	if c.host == nil || len(c.devices) > 0 {
 		return nil
@@ -63,7 +65,7 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	for i := range c.host.Causes {
 		cause := &c.host.Causes[i]
 		if c.reading[cause.Where] {
-			continue // the line has a finding, with its time in operators
+			continue // the finding of findManyReads has this line already
 		}
 		if !slices.Contains(kinds, cause.Kind) || 100*cause.Share < outsidePercent || cause.Count < outsideSamples || len(out) == outsidePlaces {
 			continue
@@ -88,8 +90,8 @@ func (c *ruleContext) findOutsideCauses(kinds ...string) []analyze.Found {
 	return out
 }
 
-// getBlockedTime returns the blocked time outside operators in the mean step, ns, by clocks: an upper bound for the
-// claims of all blocked lines. Without clocks there is no bound.
+// getBlockedTime returns the time, ns, in which the thread clocks show the host thread blocked outside operators in the
+// mean step. It limits the claims of all blocked lines together. Without clocks it returns the largest integer.
 func (c *ruleContext) getBlockedTime() int64 {
 	if c.host.Part(analyze.HostOutside) > 0 {
 		return math.MaxInt64
@@ -102,8 +104,8 @@ func (c *ruleContext) getBlockedTime() int64 {
 	return c.host.Part(analyze.HostBlocked) + c.host.Part(analyze.HostBlockedDelay) + woken
 }
 
-// getBusyPart returns the share of the time at computing lines in which the thread had a CPU, at most 1. Samples show
-// waits for a CPU at these lines too. Without clocks the share is 1.
+// getBusyPart returns the share of the sampled time at computing lines in which the thread had a CPU, at most 1. The
+// rest of this time the thread waited for a CPU, which samples do not distinguish. Without clocks the share is 1.
 func (c *ruleContext) getBusyPart() float64 {
 	var sum int64
 	for i := range c.host.Causes {
@@ -131,8 +133,8 @@ func (c *ruleContext) describeOutsideCause(cause *analyze.HostCause, ns int64) a
 	return f
 }
 
-// describeRareCause makes the finding about a place in some steps only. The finding has its time in the mean sampled
-// step, and claims no time of the recorded steps.
+// describeRareCause makes the finding about a place that takes time in some steps only. RareNS of the finding is the
+// time in the mean sampled step. The finding claims no time of the recorded steps.
 func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found {
 	f := c.newOutsideFinding(claim{device: -1}, cause, fmt.Sprintf(", in some steps only: %s (%.0f %%) of the mean of %s after the recorded ones",
 		gpuprof.FormatNS(cause.SampledNS), 100*cause.Share, analyze.Plural(c.host.Sampled, "step", "steps")))
@@ -140,8 +142,8 @@ func (c *ruleContext) describeRareCause(cause *analyze.HostCause) analyze.Found 
 	return f
 }
 
-// newOutsideFinding makes the finding about one place with its claim; the parameter size is the text about the place's
-// time, which ends the sentence.
+// newOutsideFinding makes the finding about one place with the claim cl. size is text about the place's time that ends
+// the title, "" for none.
 func (c *ruleContext) newOutsideFinding(cl claim, cause *analyze.HostCause, size string) analyze.Found {
 	words := adviceForCause(cause.Kind)
 	if c.isPlain() {
@@ -190,7 +192,8 @@ func (c *ruleContext) describeSampledTime() string {
 	return "sampled in " + analyze.Plural(c.host.Sampled, "step", "steps") + " after the recorded ones"
 }
 
-// claimOutside claims unclaimed time outside host events; its position in the trace is arbitrary.
+// claimOutside claims up to ns of the unclaimed host time outside events. Samples do not give positions in the trace,
+// so it takes the earliest unclaimed time.
 func (c *ruleContext) claimOutside(ns int64) claim {
 	free := c.hostOutside
 	got := free.First(min(ns, free.Total()))
@@ -198,8 +201,8 @@ func (c *ruleContext) claimOutside(ns int64) claim {
 	return claim{got.Total(), got, -1}
 }
 
-// findHostPlace returns the place with most time outside operators by samples, for which the trace has no events; ""
-// unknown.
+// findHostPlace returns the line of code with the most sampled time outside operators, if it has at least half of this
+// time; "" otherwise.
 func (c *ruleContext) findHostPlace() string {
 	if c.host == nil || len(c.host.Causes) == 0 {
 		return ""
@@ -222,7 +225,7 @@ func (c *ruleContext) findHostPlace() string {
 	return cause.Where + " `" + cause.Text + "`"
 }
 
-// sumSamples returns the share and number of the samples whose stack ok accepts.
+// sumSamples returns the share of the sampled time, and the number of samples, in stacks that ok accepts.
 func (c *ruleContext) sumSamples(ok func(st *model.HostStack, frames []model.HostFrame) bool) (share float64, count int) {
 	s := c.t.Sampled
 	var in, all float64

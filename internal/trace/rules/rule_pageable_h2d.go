@@ -10,10 +10,11 @@ import (
 // smallCopy is the size, bytes, below which the cost of starting a copy decides its time, not the kind of memory.
 const smallCopy = 64 << 10
 
-// findPageableH2D: large copies to the device from pageable memory, which the driver stages through a pinned buffer.
-// It claims their exclusive time beyond the time of the same bytes at the rate of this trace's pinned copies, the wait
-// of the device for the staging, and the starved time after the call (see starvedByBlocking), because a pinned copy
-// would return at once. Without pinned copies there is no reference, and no claim.
+// findPageableH2D reports large copies to the device from pageable memory, which the driver stages through a pinned
+// buffer. The finding claims three times. (1) The time in which only these copies run, beyond the time of the same
+// bytes at the rate of this trace's pinned copies. (2) The device's waits for the staging. (3) The device's idle time
+// because the call blocks the host (see starvedByBlocking): a pinned copy would return at once. It claims nothing if
+// the trace has no pinned copies to compare with.
 func (c *ruleContext) findPageableH2D() []analyze.Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]model.Span{}

@@ -7,11 +7,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// leastBubble is the least share of the step in which a pipeline stage only communicates, for a finding.
+// leastBubble is the least share of the step in which a pipeline stage must only communicate for a finding.
 const leastBubble = 0.03
 
-// findPipelineBubble: a pipeline stage computes nothing while it waits for activations or gradients of another stage.
-// It claims that time, which more micro-batches would fill.
+// findPipelineBubble reports that a pipeline stage computes nothing while it sends or receives activations or
+// gradients. The finding claims this time, which more micro-batches would fill.
 func (c *ruleContext) findPipelineBubble() []analyze.Found {
 	exposed := c.exclusiveByDevice(c.isPipeline)
 	alone := longestSpans(exposed)

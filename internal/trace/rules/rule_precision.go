@@ -19,9 +19,10 @@ const (
 	tensorGain = 8
 	// halfGain is the gain from TF32 to 16 bits: double rate, half the bytes.
 	halfGain = 2
-	// smallTF32Gain and smallHalfGain are the largest gains on smaller chips (compute capability 8.6, 8.9 and 12): on an
-	// L40S 183 (TF32) and 362 (16 bits) against 91.6 TF/s. A GeForce with such a chip computes products that are summed in
-	// FP32 at half these rates: a GeForce RTX 4090 has 82.6 and 165 against 82.6 TF/s.
+	// smallTF32Gain and smallHalfGain are the largest gains on smaller chips (compute capability 8.6, 8.9 and 12). An
+	// L40S has 183 TF/s in TF32, 362 in 16 bits and 91.6 in FP32. geForceTF32Gain and geForceHalfGain are for a GeForce
+	// with one of these chips, which has half the tensor rates if it sums in FP32: an RTX 4090 has 82.6, 165 and 82.6
+	// TF/s.
 	smallTF32Gain, smallHalfGain     = 2, 4
 	geForceTF32Gain, geForceHalfGain = 1, 2
 )
@@ -80,6 +81,7 @@ func isSmallChip(capability int) bool {
 	return capability == 86 || capability == 89 || capability >= 120
 }
 
+// products holds the time of matrix products and convolutions by kind and precision, ns, and their number by precision.
 type products struct {
 	ns    map[matmul]int64
 	count map[precision]int
@@ -118,10 +120,10 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
-// findNoTF32 finds FP32 products on ordinary cores of a device with TF32 (compute capability 8.0), if no product of the
-// same kind uses TF32: PyTorch enables TF32 for matrix products and for convolutions separately. It claims at most
-// seven eighths of their exclusive time, half on chips whose tensor cores are small. On a GeForce TF32 has the rate of
-// FP32, so that only 16 bits save time (findNoAMP).
+// findNoTF32 reports FP32 matrix products, or FP32 convolutions, on ordinary cores of a device with TF32 (compute
+// capability 8.0 or later), if none of this kind uses TF32: PyTorch enables TF32 separately for both kinds. The finding
+// claims at most seven eighths of the time in which only these kernels run, half on chips with small tensor cores. On a
+// GeForce with one of them TF32 is no faster than FP32, so only 16 bits save time (findNoAMP).
 func (c *ruleContext) findNoTF32() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 80 && c.getTF32Rate(d) > 1 }
 	p := c.sumProducts(able)
@@ -186,10 +188,11 @@ func adviseTF32(gemm, conv bool) string {
 	return forGEMM + "; " + forConv
 }
 
-// findNoAMP finds FP32 products of a program without 16-bit products on tensor cores, on a device with 16-bit cores
-// (compute capability 7.0, AMD Instinct MI100). It claims at most seven eighths of the time of products on ordinary
-// cores (three quarters on MI100, MI200 and chips whose tensor cores are small, half on a GeForce with such a chip) and
-// half of the time of TF32 products, less the claim of no-tf32.
+// findNoAMP reports FP32 matrix products and convolutions of a program that computes none in 16 bits, on a device with
+// 16-bit tensor cores (from compute capability 7.0 or AMD Instinct MI100 on). The finding claims half of the time of
+// TF32 products, and at most seven eighths of the time of products on ordinary cores. The latter is three quarters on
+// MI100, MI200 and chips with small tensor cores, and half on a GeForce with one of them. Time that no-tf32 has claimed
+// is subtracted.
 func (c *ruleContext) findNoAMP() []analyze.Found {
 	able := func(d *ruleDevice) bool { return c.getHalfRate(d) > 0 }
 	p := c.sumProducts(able)

@@ -25,7 +25,7 @@ func (c *ruleContext) getFacts() *model.HostFacts {
 	return &c.t.Sampled.Facts
 }
 
-// findTooManyThreads: PyTorch's pool has more threads than the process has CPUs.
+// findTooManyThreads reports that PyTorch's thread pool has more threads than the process has CPUs.
 func (c *ruleContext) findTooManyThreads() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || s.CPUs == 0 || s.Threads <= s.CPUs || len(c.devices) > 0 {
@@ -39,7 +39,8 @@ func (c *ruleContext) findTooManyThreads() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findAnomalyMode: autograd keeps a traceback for every operator and checks every gradient for NaN.
+// findAnomalyMode reports that anomaly detection is on: autograd keeps a traceback for every operator and checks every
+// gradient for NaN.
 func (c *ruleContext) findAnomalyMode() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || !s.Anomaly {
@@ -54,7 +55,7 @@ func (c *ruleContext) findAnomalyMode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findOptimizerLoop: the optimizer updates parameters one at a time.
+// findOptimizerLoop reports that the optimizer updates parameters one at a time (foreach=False).
 func (c *ruleContext) findOptimizerLoop() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || s.Optimizer == nil || s.Optimizer.Foreach == nil || *s.Optimizer.Foreach || s.Optimizer.Fused != nil && *s.Optimizer.Fused {
@@ -72,7 +73,7 @@ func (c *ruleContext) findOptimizerLoop() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findFloat64Parameters: the parameters are float64, which PyTorch uses only on request.
+// findFloat64Parameters reports that most parameters are float64, which PyTorch uses only on request.
 func (c *ruleContext) findFloat64Parameters() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || s.Optimizer == nil || s.Optimizer.Float64*2 <= s.Optimizer.Parameters || len(c.devices) > 0 {
@@ -92,7 +93,7 @@ func (c *ruleContext) findFloat64Parameters() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findRecomputation: the backward pass recomputes activations although memory is free.
+// findRecomputation reports that the backward pass recomputes activations although memory is free.
 func (c *ruleContext) findRecomputation() []analyze.Found {
 	s := c.getFacts()
 	if s == nil || len(c.devices) > 0 || s.Memory.Available <= s.Memory.Resident {

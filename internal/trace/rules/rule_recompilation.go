@@ -10,15 +10,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// leastCompiled is the least share of the recording in compilation after the first step, for a finding.
+// leastCompiled is the least share of the recording that compilation after the first step must take for a finding.
 const leastCompiled = 0.01
 
-// compiledAgain matches the name of a range, "Torch-Compiled Region: frame/compilation", of a frame that
-// torch.compile compiled more than once.
+// compiledAgain matches the names of ranges that run a second or later compilation of a frame by torch.compile. The
+// form is "Torch-Compiled Region: frame/compilation", with both counted from 0.
 var compiledAgain = lazyregexp.New(`^Torch-Compiled Region: (\d+)/[1-9]`)
 
-// findRecompilation: the program compiles after its first step. It claims nothing, because steps with compilation are
-// not among the steps from which findings claim time.
+// findRecompilation reports that the program compiles after its first step. The finding claims no time, because steps
+// with compilation are dropped from the mean step.
 func (c *ruleContext) findRecompilation() []analyze.Found {
 	spans := c.x.CompiledAfterFirstStep()
 	ns := spans.Total()

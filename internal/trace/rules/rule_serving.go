@@ -13,11 +13,12 @@ import (
 const (
 	// leastDecodeSteps is the least number of decode steps for a median.
 	leastDecodeSteps = 3
-	// leastEager is the least share of decode steps without a graph for a finding.
+	// leastEager is the least share of decode steps that must run without a CUDA graph for a finding.
 	leastEager = 0.1
-	// leastEagerKernels is the least number of kernels in a decode step for which a graph matters.
+	// leastEagerKernels is the least number of kernels in a decode step for which a CUDA graph matters.
 	leastEagerKernels = 10
-	// leastPause is the least share of the engine's time in which the device idles between steps, for a finding.
+	// leastPause is the least share of the time from the first to the last step in which the device must idle between
+	// steps for a finding.
 	leastPause = 0.03
 )
 
@@ -64,8 +65,8 @@ func (c *ruleContext) sumServingWork(d *ruleDevice) []stepWork {
 	return out
 }
 
-// findPrefillInDecode: a step with requests in prefill comes between decode steps, so running requests wait longer for
-// their next token. It claims nothing, because the tokens of prefill must be computed in some step.
+// findPrefillInDecode reports steps with requests in prefill between decode steps: running requests wait longer for
+// their next token. The finding claims no time, because the tokens of prefill must be computed in some step.
 func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	var decode, mixed, alone []int64
 	last := -1 // index of the last step that decodes
@@ -116,8 +117,9 @@ func (c *ruleContext) findPrefillInDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findEagerDecode: decode steps with most kernels outside of graphs. It claims the starved time between the first and
-// the last operation of these steps, with the latency of the launches: a graph launches everything in one call.
+// findEagerDecode reports decode steps that launch most kernels outside of CUDA graphs. The finding claims the device's
+// waits for launches between the first and the last operation of these steps, and the latency of these launches: a
+// graph launches everything in one call.
 func (c *ruleContext) findEagerDecode() []analyze.Found {
 	inside := map[*ruleDevice][]model.Span{}
 	eager, all, launched, replayed := 0, 0, 0, 0
@@ -157,8 +159,8 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// findSchedulerGap: the device idles between steps. It claims nothing: the time is in no step, and recordings do not
-// show how much of the scheduling an engine can overlap with device work.
+// findSchedulerGap reports that the device idles between the steps of a serving engine. The finding claims no time,
+// because a recording does not show how much of its scheduling the engine can overlap with device work.
 func (c *ruleContext) findSchedulerGap() []analyze.Found {
 	for _, d := range c.devices {
 		if c.isIdleUnsure(d) {

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// leastInRow is the least number of collectives in a row that one collective would replace.
+// leastInRow is the least number of collectives in a row for a finding.
 const leastInRow = 4
 
 type sizedCollective struct {
-	g     int32
+	g     int32 // index into Trace.GPU
 	kind  analyze.CollectiveKind
-	ranks int32
-	bytes float64
+	ranks int32   // size of the process group, 0 unknown
+	bytes float64 // the larger of input and output, 0 unknown
 }
 
-// findSmallCollective: collectives of one kind in a row without computation launched in between, as from a loop over
-// parameters. One collective could carry their bytes. It claims the time of all but the first, beyond the time of
-// their bytes at the best rate in the recording.
+// findSmallCollective reports collectives of one kind in a row, without computation launched in between, as from a loop
+// over parameters. One collective could carry their bytes. The finding claims the time of all but the first in a row,
+// beyond the time that their bytes need at the best rate in the recording.
 func (c *ruleContext) findSmallCollective() []analyze.Found {
 	told := c.t.CollectivesByCorr()
 	if len(told) == 0 {
@@ -91,7 +91,8 @@ func (c *ruleContext) listSizedCollectives(stream []int32, told map[int64]*model
 	return out
 }
 
-// findBestRates returns the largest rate by kind, bytes per ns, because waits for other ranks reduce it least.
+// findBestRates returns the rate of the fastest collective of each kind, bytes per ns. Waits for other ranks lower the
+// rates of the others more.
 func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.CollectiveKind]float64 {
 	best := map[analyze.CollectiveKind]float64{}
 	for _, s := range list {
@@ -102,7 +103,8 @@ func (c *ruleContext) findBestRates(list []sizedCollective) map[analyze.Collecti
 	return best
 }
 
-// canMerge reports whether a collective can be merged with the previous one.
+// canMerge reports whether collective b can be merged with a, the previous one on the stream: they have equal kinds and
+// ranks, and no computation is launched between them. launches are the times of listComputeLaunches.
 func (c *ruleContext) canMerge(a, b *sizedCollective, launches []int64) bool {
 	p, q := &c.t.GPU[a.g], &c.t.GPU[b.g]
 	if a.kind != b.kind || a.ranks != b.ranks || a.bytes <= 0 || b.bytes <= 0 || p.Launch < 0 || q.Launch < 0 || p.Dur() <= 0 || q.Dur() <= 0 || a.kind == analyze.SendReceiveCalls {
@@ -116,7 +118,8 @@ func (c *ruleContext) canMerge(a, b *sizedCollective, launches []int64) bool {
 	return i == len(launches) || launches[i] > to
 }
 
-// listComputeLaunches returns the sorted launch times of kernels that do more than scale or copy.
+// listComputeLaunches returns the sorted launch times of kernels that compute; elementwise kernels and copies do not
+// count.
 func (c *ruleContext) listComputeLaunches() []int64 {
 	var out []int64
 	for g := range c.t.GPU {

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// mostlyIdle: the rule claims time only if kernels fill less than this share of the device.
+	// mostlyIdle: the rule claims time only if kernels fill less than this share of the device (gridFill).
 	mostlyIdle = 0.5
 	// notFull: kernels are reported only if they fill less than this share of the device.
 	notFull = 0.8
-	// Kernels that do not fill the device must take mostOfStep of the step for a claim. One of them is named alone if it
-	// takes oneKernel of their time.
+	// Kernels that do not fill the device must take the share mostOfStep of the step for a claim. The title names a
+	// single kernel if it takes the share oneKernel of their time.
 	mostOfStep = 0.5
 	oneKernel  = 0.8
 )
 
 // gridLoad adds up the share of a device that the grids of its kernels fill, weighted by time.
 type gridLoad struct {
-	warp         int32   // threads per warp
-	weighted     float64 // fill times ns
-	ns, under    int64
-	narrow       int64 // part of under in blocks smaller than a warp, with enough blocks, ns
-	serial       int64 // part of under in kernels of one thread, ns
-	kernels, few int
-	by           map[model.NameID]int64 // time of kernels that do not fill the device, ns
-	like         map[model.NameID]*model.GPU
-	alike        map[model.NameID]bool // all launches of the name have one grid
+	warp         int32                       // threads per warp
+	weighted     float64                     // sum over kernels of the filled share times the duration, ns
+	ns, under    int64                       // time of all kernels, and of kernels that do not fill the device, ns
+	narrow       int64                       // part of under in blocks smaller than a warp, with enough blocks, ns
+	serial       int64                       // part of under in kernels of one thread, ns
+	kernels, few int                         // number of all kernels, and of kernels that do not fill the device
+	by           map[model.NameID]int64      // under by kernel name, ns
+	like         map[model.NameID]*model.GPU // the first launch of each name in by
+	alike        map[model.NameID]bool       // all launches of the name have one grid
 }
 
 // gridFill returns the share of the device that a kernel's grid can use: a block runs on one multiprocessor, and a
@@ -54,10 +54,11 @@ func (d *ruleDevice) warpSize() int32 {
 	return 32
 }
 
-// findSmallGrid: kernels with fewer blocks than multiprocessors, or blocks smaller than a warp. If such kernels take
-// most of the step, and the mean over all kernels, weighted by time, fills less than half of the device, it claims the
-// saving of a full device (also if isLongAlone). Otherwise it claims nothing, because the gain depends on how the work
-// can be split. Communication kernels use few blocks on purpose and do not count.
+// findSmallGrid reports kernels with fewer blocks than multiprocessors, or with blocks smaller than a warp. The finding
+// claims the time that grids which fill the device would save, under two conditions: these kernels take most of the
+// step (or isLongAlone holds), and the kernels fill on average, weighted by time, less than half of the device.
+// Otherwise it claims no time, because the gain depends on how the work can be split. Communication kernels use few
+// blocks on purpose and do not count.
 func (c *ruleContext) findSmallGrid() []analyze.Found {
 	by := map[*ruleDevice]*gridLoad{}
 	s := c.newSites("kernel")
@@ -126,9 +127,9 @@ func serialChange(p analyze.Program) string {
 // longKernel: kernels of at least this mean time are too long to be small pieces of one larger grid.
 const longKernel = 100_000 // ns
 
-// isLongAlone reports whether long kernels with few blocks take most of the device's busy time, in the recording of a
-// program that makes one pass. Then they need not take most of the step, because the device idles while the program
-// starts and ends.
+// isLongAlone reports whether long kernels that do not fill the device take most of its busy time, in the recording of
+// a program that runs once. These kernels need not take most of the recording for a claim, because the device idles
+// while the program starts and ends.
 func (c *ruleContext) isLongAlone(d *ruleDevice, l *gridLoad) bool {
 	return c.x.Recording.Kind == analyze.OnePass && l.few > 0 && l.under >= longKernel*int64(l.few) && float64(l.under) >= mostOfStep*float64(d.Busy.TotalAnd(d.steady))
 }

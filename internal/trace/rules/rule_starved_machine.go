@@ -10,12 +10,12 @@ import (
 const (
 	// starvedPercent is the least share of the step that waits for a CPU must take for a finding, %.
 	starvedPercent = 10
-	// ownPercent: other threads of the program may be the cause if they ran for this share of the wait, %.
+	// ownPercent: other threads of the program may be the cause if their CPU time is at least this share of the wait, %.
 	ownPercent = 50
 )
 
-// findStarvedMachine: the host thread was ready and waited for a CPU. Only the delay after involuntary switches
-// counts, because the delay after a block belongs to the call that blocked.
+// findStarvedMachine reports that the host thread was ready to run and waited for a CPU. Only waits after an
+// involuntary context switch count, because a wait after a blocking call belongs to that call.
 func (c *ruleContext) findStarvedMachine() []analyze.Found {
 	a := c.host
 	if a == nil || len(c.devices) > 0 || a.PreemptedNS*100 < starvedPercent*a.NS || a.CPUNS <= 0 {

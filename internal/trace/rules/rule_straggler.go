@@ -11,12 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// firstWait: a straggler's finding precedes findings with larger claims if the other ranks wait for it for at least
-// this share of the step.
+// firstWait: the finding about a straggler precedes findings with larger claims if the other ranks wait for the
+// straggler for at least this share of the step.
 const firstWait = 0.1
 
-// subtractWaits removes the waits for other ranks from the communication time of each device, because the straggler's
-// finding claims them. known reports whether the recording has the other ranks.
+// subtractWaits removes the waits for other ranks from exposed, the communication time by device, because the finding
+// about the straggler claims the waits. known reports whether the waits are known, from recordings of the other ranks.
 func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	for device, spans := range exposed {
 		if waits, ok := c.x.Waits(device); ok {
@@ -39,8 +39,8 @@ func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.
 	return found
 }
 
-// newStragglerFinding makes the finding about job.Ranks[by], for which the others wait. It claims that rank's extra
-// time between collectives, but at most the median of the other ranks' waits for it.
+// newStragglerFinding makes the finding about the straggler job.Ranks[by], described by rank. The finding claims the
+// straggler's extra time between collectives, but at most the median of the other ranks' waits for the straggler.
 func newStragglerFinding(rank *analyze.RankTime, indexes []*analyze.Index, job *analyze.JobWaits, by int) []analyze.Found {
 	late := &job.Ranks[by]
 	var waiters []*analyze.RankWaits

@@ -12,8 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// findStreamWait: a device that idles for at least 15 % of the step has launched work for at least 5 % of the step and
-// does not begin it. It claims the unclaimed part of that time and names the reasons for the waits.
+// findStreamWait reports that a device idles although its next operation is launched, for at least 5 % of the step. All
+// idle time of a device must be at least 15 % of the step. The finding claims the unclaimed part of this time and names
+// the reasons for the waits.
 func (c *ruleContext) findStreamWait() []analyze.Found {
 	if c.getMostIdle()*100 < c.span*idlePercent {
 		return nil

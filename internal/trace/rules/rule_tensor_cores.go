@@ -10,9 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// findTensorCores: a program that uses 16 bits on tensor cores, or is meant to, runs part of its products on ordinary
-// cores: 16-bit operands of sizes that tensor cores do not accept, or products left in FP32. It claims at most seven
-// eighths of their exclusive time (three quarters on chips with small tensor cores), less earlier claims.
+// findTensorCores reports that a program with 16-bit operands runs part of its matrix products and convolutions on
+// ordinary cores. Tensor cores do not accept the sizes, or the products are left in FP32. The finding claims at most
+// seven eighths of the unclaimed time in which only these kernels run, three quarters on chips with small tensor cores.
 func (c *ruleContext) findTensorCores() []analyze.Found {
 	// Names of AMD's kernels do not show on which cores FP32 runs.
 	able := func(d *ruleDevice) bool { return c.getCapability(d) >= 70 }

@@ -12,36 +12,38 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no kernel, because a
-// busy device then looks starved. The same limit holds for the share of lost records among all records.
+// droppedLimit: idle time is unreliable if more than 1/droppedLimit of the kernel launches have no recorded kernel,
+// because a busy device then looks idle. The same limit holds for the share of lost records among all records.
 const droppedLimit = 100
 
-// cutOffShare: at most 1/cutOffShare of the launches may be queued when a recording ends.
+// cutOffShare: at most 1/cutOffShare of the launches are assumed to be still queued when a recording ends.
 const cutOffShare = 10
 
 type traceQuality struct {
-	launches, dropped           int // calls that start a kernel; those without a recorded kernel
+	launches, dropped           int // calls that launch a kernel, and the calls whose kernel is missing
 	cutOff                      int // last launches, whose kernels ran after the recording
-	graphLaunches, graphKernels int
-	unknown, span               int64 // ns without a known launch, of ns of steady time, on the worst device
-	linksBroken                 bool
-	lost                        bool // so many records are missing that idle time is unreliable
-	noKernels                   bool // launches were recorded, but no device operation
-	// sampled reports a recording from which events were removed on purpose. The ids of its operators span numbered
-	// operators, of which recorded are left.
+	graphLaunches, graphKernels int // launches of CUDA graphs, and operations that they started
+	// unknown is the idle time before operations without a recorded launch, ns, span the judged time, on the device with
+	// the largest ratio of both.
+	unknown, span int64
+	linksBroken   bool // the device's idle time is unreliable: too many kernels or records are missing
+	lost          bool // too many records are missing
+	noKernels     bool // launches were recorded, but no device operation
+	// sampled reports that events were removed from the recording. numbered is the length of the range of the operators'
+	// ids, recorded the number of operators that are left.
 	sampled  bool
 	recorded int
 	numbered int64
 }
 
-// hidesDevice reports whether less than a hundredth of a device's time is work or has a known launch: nothing on the
-// host can then be named as the reason for its waits.
+// hidesDevice reports whether a device idles, for 99 % of its time or more, before operations without a recorded
+// launch. Nothing on the host can then be named as the reason for the device's waits.
 func (q traceQuality) hidesDevice() bool {
 	return q.span > 0 && q.unknown*100 >= q.span*99
 }
 
-// measureQuality measures how completely the recording covers the steady steps. It also marks idle time of a device in
-// which a missing kernel may have run (see countLaunches).
+// measureQuality measures how completely the recording covers the steps that are not dropped. It also stores in
+// ruleDevice.doubt the idle time in which a missing kernel may have run (see countLaunches).
 func (c *ruleContext) measureQuality() traceQuality {
 	var q traceQuality
 	c.countLaunches(&q)
@@ -77,7 +79,8 @@ func (c *ruleContext) lackLaunch(d *ruleDevice) model.Spans {
 	return lacking
 }
 
-// findLinkedLaunches marks the host events with recorded device work, and returns the start of the last of them.
+// findLinkedLaunches marks the launches whose device operation was recorded, by index into Trace.Host. last is the
+// start of the last of these launches.
 func (c *ruleContext) findLinkedLaunches() (linked []bool, last int64) {
 	linked, last = make([]bool, len(c.t.Host)), math.MinInt64
 	for i := range c.t.GPU {
@@ -89,7 +92,7 @@ func (c *ruleContext) findLinkedLaunches() (linked []bool, last int64) {
 	return linked, last
 }
 
-// countLaunches counts the launches of the steady part, and those whose kernels are missing.
+// countLaunches counts in q the launches in the steps that are not dropped, and the launches whose kernels are missing.
 func (c *ruleContext) countLaunches(q *traceQuality) {
 	linked, last := c.findLinkedLaunches()
 	// A launch during graph capture starts no kernel, so none is missing.
@@ -134,8 +137,8 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 	}
 }
 
-// doubtAfter adds the starved spans that the missing kernel of a launch may have filled: the span at the launch, and
-// the span that the next launch ends.
+// doubtAfter adds to d.doubt the idle spans in which the missing kernel of a launch at the time at may have run: the
+// span that contains the launch, and the span that the next launch ends.
 func (d *ruleDevice) doubtAfter(at int64) {
 	i, _ := slices.BinarySearch(d.Launches, at+1)
 	end := at + 1
@@ -147,7 +150,8 @@ func (d *ruleDevice) doubtAfter(at int64) {
 	}
 }
 
-// findTraceQuality: reasons to trust the other findings less. It runs last and lists the withheld claims.
+// findTraceQuality reports why the other findings are less reliable: missing launches or wrong records. It runs last
+// and lists the time that other rules would have claimed.
 func (c *ruleContext) findTraceQuality() []analyze.Found {
 	q := &c.quality
 	var why []string

@@ -21,9 +21,9 @@ const (
 	scoreKernel // elementwise, between the products
 )
 
-// findUnfusedAttention: a softmax between two batched matrix products, with only elementwise kernels in between. A
-// fused kernel does not write the scores, so the rule claims the exclusive time of the kernels between the products,
-// forward and backward, and the time to begin each.
+// findUnfusedAttention reports a softmax between two batched matrix products, with only elementwise kernels in between.
+// A fused kernel does not write the scores. So the finding claims the time in which only the kernels between the
+// products run, forward and backward, and their delays from launch to start.
 func (c *ruleContext) findUnfusedAttention() []analyze.Found {
 	roles, any := c.assignAttentionRoles()
 	if !any {
@@ -64,7 +64,8 @@ func (c *ruleContext) findUnfusedAttention() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// markAttentions marks the kernels between the products of each attention of a stream, and returns their number.
+// markAttentions marks in scores the kernels between the two products of each attention on a stream, and returns the
+// number of attentions.
 func (c *ruleContext) markAttentions(stream []int32, roles []attentionRole, scores []bool) (n int) {
 	var between []int32
 	product, softmax := false, false
@@ -113,7 +114,8 @@ func (c *ruleContext) assignAttentionRoles() (roles []attentionRole, any bool) {
 	return roles, products && softmaxes
 }
 
-// getAttentionRole returns the role of an operation by its kernel name, unless its operator excludes that role.
+// getAttentionRole returns the role of an operation by its kernel name; noRole if the operator that launched it
+// excludes the role.
 func (c *ruleContext) getAttentionRole(g int32, roles []attentionRole) attentionRole {
 	op := &c.t.GPU[g]
 	if op.Kind != model.Kernel {

@@ -11,8 +11,9 @@ import (
 // leastMigration is the least share of the step that migrations must take for a finding.
 const leastMigration = 0.01
 
-// findUnifiedMemory: the driver moves pages of unified memory. It claims the exclusive time of migrations, because
-// prefetched pages move while the device computes. How long kernels wait for pages is not recorded.
+// findUnifiedMemory reports that the driver moves pages of unified memory. The finding claims the time in which only
+// migrations run, because prefetched pages would move while the device computes. A recording does not show how long
+// kernels wait for pages.
 func (c *ruleContext) findUnifiedMemory() []analyze.Found {
 	migrates := func(g int32) bool { return c.t.GPU[g].Memory == model.Migrated }
 	count, total := 0, int64(0)

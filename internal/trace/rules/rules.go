@@ -23,15 +23,16 @@ import (
 
 type rule struct {
 	id string
-	// host reports that the rule claims starved time, for which the launch at the end of each wait must be known.
+	// host reports that the rule claims idle time before a launch. The trace must then have the launch that ends each
+	// wait.
 	host bool
 	find func(c *ruleContext) []analyze.Found
-	// notes reports that findings of the rule are reported even without a claim.
+	// notes reports that findings of the rule are reported even if they claim no time.
 	notes bool
-	// whole reports that the rule judges the whole recording, even without a steady part.
+	// whole reports that the rule also runs if the recording is mostly start-up, compilation and the like.
 	whole bool
-	// alone reports that the rule claims work during which the device does nothing else. It claims nothing if records
-	// of the device are lost or faulty.
+	// alone reports that the rule claims time in which the device does nothing else. It claims no time if records of the
+	// device are lost or faulty.
 	alone bool
 }
 
@@ -102,7 +103,8 @@ func Compare(before, after *analyze.Analysis) *analyze.Comparison {
 	return analyze.CompareInOrder(before, after, RuleIDs())
 }
 
-// OfHost reports whether a rule claims host time, which a slow host (for example under a profiler) increases.
+// OfHost reports whether a rule claims idle time of the device before launches, which a slow host (for example under a
+// profiler) increases.
 func OfHost(rule string) bool {
 	for _, r := range ruleTable() {
 		if r.id == rule {
@@ -112,10 +114,10 @@ func OfHost(rule string) bool {
 	return false
 }
 
-// Rules runs every rule over a trace, in order, and claims time from the ledger. Findings are in the order of the
-// rules; times are totals over the steady steps, ns. Rules is deterministic. With several devices, a claim covers the
-// device on which it frees most time, and later rules cannot claim that time on another device: all claims of a trace
-// add up to at most its steady time. Rules also sets x.Recording.Settings and x.Roofline.
+// Rules runs every rule over a trace, in the order of ruleTable, and claims time from the ledger. Times of findings are
+// totals over the steps that are not dropped, ns. With several devices, a finding claims time on the device where it
+// saves the most, and later rules cannot claim the same time on another device. So all claims of a trace add up to at
+// most x.Steady. Rules also sets x.Recording.Settings and x.Roofline. It is deterministic.
 func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	c := newRuleContext(x, l)
 	var out []analyze.Found
@@ -143,8 +145,9 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	return out
 }
 
-// isWorthReading reports whether a finding without a claim is kept: from a rule with notes, or about the host if the
-// trace does not allow a claim. Host time hidden behind device work saves nothing and makes no finding.
+// isWorthReading reports whether a finding that claims no time is reported. It is if its rule has notes set, or if its
+// rule is about the host and the trace is too incomplete for a claim. Other findings about host time that device work
+// hides would save nothing.
 func (c *ruleContext) isWorthReading(f *analyze.Found) bool {
 	return c.rule.notes || c.rule.host && c.quality.linksBroken && len(f.Sites) > 0
 }
@@ -154,18 +157,18 @@ type ruleContext struct {
 	t       *model.Trace
 	l       *analyze.Ledger
 	rule    rule
-	steps   int64
-	span    int64 // steady time, ns
+	steps   int64 // number of steps that are not dropped, at least 1
+	span    int64 // total length of x.Steady, ns
 	names   []nameFacts
 	devices []*ruleDevice
 	quality traceQuality
 	// lived is the time of all steps, including dropped ones.
 	lived model.Spans
-	// wall is the time granted on any device; used with several devices only.
+	// wall is the time that findings have claimed on any device; used with several devices only.
 	wall model.Spans
-	// stalls are the host calls that wait for a device, sorted by lane, then start.
+	// stalls are the host calls that wait for a device, in the steps that are not dropped, sorted by lane, then start.
 	stalls []stall
-	// others are the stalls of dropped steps.
+	// others are the stalls outside these steps.
 	others   []stall
 	blockers []blocker
 	// launches holds the start times of launch calls by process.
@@ -173,12 +176,12 @@ type ruleContext struct {
 	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
 	tf32NS   int64             // claimed by no-tf32
 	copyNS   int64             // claimed by pageable-h2d
-	// fusedBytes is the share of its bytes that each operation need not move if the rule memory-bound-chain is
-	// followed; the rule elementwise-chain skips these operations.
+	// fusedBytes maps operations (indices into Trace.GPU) to the share of their bytes that the advice of the rule
+	// memory-bound-chain saves. The rule elementwise-chain skips these operations.
 	fusedBytes map[int32]float64
-	withheld   map[string]model.Spans // by rule, on the device with most of it
-	// host is the time breakdown of the host thread, nil unknown. hostOutside is its unclaimed time outside events;
-	// claimedHost is the host time that findings without a device claim.
+	withheld   map[string]model.Spans // by rule: time not claimed because the trace is unreliable, on the worst device
+	// host is the time breakdown of the host thread, nil unknown. hostOutside is the unclaimed time of the host thread
+	// outside events; claimedHost is the host time that findings without a device claim.
 	host                     *analyze.HostAccount
 	hostOutside, claimedHost model.Spans
 	reading                  map[string]bool // lines that the finding of findManyReads names
@@ -187,11 +190,11 @@ type ruleContext struct {
 type ruleDevice struct {
 	*analyze.DeviceTime
 	props  model.Device
-	arch   int            // least compute capability that the device's kernels need, 0 unknown
-	steady model.Spans    // steady part of the device's window
-	mine   []bool         // by index in Ops: the operation belongs to the steady steps
+	arch   int            // least compute capability that the device's kernels need (80 is 8.0), 0 unknown
+	steady model.Spans    // the part of x.Steady within the device's window
+	mine   []bool         // by index in Ops: the operation belongs to a step that is not dropped
 	procs  map[int32]bool // processes that launch on the device
-	doubt  model.Spans    // waits that a missing kernel may have filled
+	doubt  model.Spans    // idle time in which a missing kernel may have run
 	// withheld is time that was not claimed because the trace is unreliable.
 	withheld model.Spans
 	// faulty: too many records of the device are invalid (model.Gate), so its idle time is unknown.
@@ -232,13 +235,14 @@ func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	return c
 }
 
-// isDrivenBy reports whether the process of a lane launches on the device, or no launch is known.
+// isDrivenBy reports whether the process of a lane (thread) launches work on the device. It is true if the trace has no
+// launches for the device.
 func (d *ruleDevice) isDrivenBy(c *ruleContext, lane uint32) bool {
 	return len(d.procs) == 0 || d.procs[c.t.ProcessOf(lane)]
 }
 
-// claimHost claims, for each device, the starved part of the host activity that want returns. If links to launches are
-// unreliable, the claim is withheld and recorded for trace-quality.
+// claimHost claims, for each device, the part of the time that want returns in which the device waited for a launch. If
+// the device's idle time is unreliable, it claims nothing and records the time for the rule trace-quality.
 func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.isIdleUnsure(d) {
@@ -253,7 +257,7 @@ func (c *ruleContext) withholdStarved(d *ruleDevice, want model.Spans) {
 	c.withholdTime(d, d.Starved.And(want).And(d.steady))
 }
 
-// withholdTime records time that the rule would have claimed, whatever the state of the device then.
+// withholdTime records time that the running rule would have claimed on device d if the trace were reliable.
 func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	lost := want.Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
@@ -262,8 +266,8 @@ func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 	}
 }
 
-// claimGPU claims the spans that want returns for each device. The caller makes sure that no operation outside the
-// finding overlaps them.
+// claimGPU claims the busy time within the spans that want returns for each device. The caller makes sure that no
+// operation outside the finding overlaps the spans.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		if c.rule.alone && (c.quality.lost || d.faulty) {
@@ -274,7 +278,8 @@ func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	})
 }
 
-// claimOps claims operations that the change removes, with the time to begin each; see claimGPU.
+// claimOps claims the spans that want returns for each device, like claimGPU, and the delays from launch to start of
+// the operations that pick accepts. It is for operations that the advised change removes.
 func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.claimQueued(d, d.waitsBefore(c, pick, false)))
@@ -285,7 +290,8 @@ func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 	return c.quality.linksBroken || d.faulty || c.x.OneCutStep()
 }
 
-// claimQueued claims queued time of a device whose records are reliable.
+// claimQueued claims the part of want in which the next operation of the device was launched and had not begun. It
+// claims nothing if the records of the device are unreliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
 	if d.faulty || c.rule.alone && c.quality.lost {
 		c.withholdTime(d, want.And(d.Queued).And(d.steady))
@@ -294,7 +300,7 @@ func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
 	return c.l.ClaimQueued(d.Device, want)
 }
 
-// claim is the time granted to a finding, on the device with the largest gain.
+// claim is the time that a finding claims, on the device where it claims the most.
 type claim struct {
 	ns     int64
 	spans  model.Spans
@@ -344,7 +350,7 @@ func (c *ruleContext) newFinding(cl claim, what string) analyze.Found {
 // unsettled: the steps of a program vary widely if the longest takes more than this multiple of the shortest.
 const unsettled = 2
 
-// getStepRange returns the shortest and the longest steady step, ns; 0 without steps.
+// getStepRange returns the lengths of the shortest and the longest step that is not dropped, ns; 0 without steps.
 func (c *ruleContext) getStepRange() (low, high int64) {
 	if !c.hasSteps() {
 		return 0, 0

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/lazyregexp"
 )
 
-// Kernels of NVIDIA's libraries name the architecture: sm80_xmma_gemm_…, cutlass3x_sm90_…, ampere_sgemm_….
+// smNumber and generation find the architecture in names of NVIDIA's kernels: sm80_xmma_gemm_…, cutlass3x_sm90_…,
+// ampere_sgemm_….
 var (
 	smNumber   = lazyregexp.New(`(?:^|[^a-z0-9])(?:sm_?|cutlass_)([5-9]\d|1[0-2]\d)(?:_|x|$)`)
 	generation = map[string]int{"volta_": 70, "turing_": 75, "ampere_": 80, "nvjet_": 90}
@@ -32,8 +33,8 @@ func parseArch(name string) int {
 }
 
 // getCapability returns the compute capability of an NVIDIA device, as major*10+minor (80 for 8.0). If the trace does
-// not record it, it is the least capability that the device's kernels need. It returns 0 for AMD devices, because
-// their traces store the architecture in the capability fields (9.4 for gfx942).
+// not have the capability, the result is the least capability that the device's kernels need, 0 unknown. It returns 0
+// for AMD devices, because their traces store the architecture in the capability fields (9.4 for gfx942).
 func (c *ruleContext) getCapability(d *ruleDevice) int {
 	if c.isAMD(d) {
 		return 0
@@ -44,8 +45,8 @@ func (c *ruleContext) getCapability(d *ruleDevice) int {
 	return d.arch
 }
 
-// getArchCaveat returns the capability that the kernels need of devices that the trace does not describe, as a
-// caveat; nil without such devices.
+// getArchCaveat returns a caveat for traces that do not describe a GPU: it names the compute capability for which the
+// GPU's kernels are compiled. It returns nil if all GPUs are described.
 func (c *ruleContext) getArchCaveat() []string {
 	least := 0
 	for _, d := range c.devices {

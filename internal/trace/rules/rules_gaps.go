@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// longestGaps limits the number of evaluated gaps, and gapPieces the number of pieces into which host events divide
-	// them all, which bounds the cost on long traces.
+	// longestGaps limits the number of idle gaps that sumGapActivity evaluates, gapPieces the total number of pieces
+	// into which host events divide these gaps. Both bound the cost on long traces.
 	longestGaps = 4096
 	gapPieces   = 1 << 15
 )
@@ -21,22 +21,23 @@ const (
 // gapSites holds the host activity during the longest gaps of a device, by place and by kind.
 type gapSites struct {
 	*sites
-	gaps                      int
-	longest                   int64
-	inOps, inCalls, elsewhere int64
-	// computing is the time in each operator that computes on the host.
+	gaps                      int   // number of all gaps
+	longest                   int64 // length of the longest gap, ns
+	inOps, inCalls, elsewhere int64 // host time in operators, in other API calls and elsewhere during evaluated gaps, ns
+	// computing is the time, ns, in each operator that computes on the host.
 	computing map[model.NameID]int64
-	// inner is the time by Python frame below each place.
+	// inner is the time, ns, by place and by the innermost Python frame there.
 	inner map[string]map[model.NameID]int64
-	last  map[string]int // by place: number of the last gap that counts there
-	// phrases are the places for a sentence, with long names cut.
+	last  map[string]int // by place: number of the last gap that was counted for the place
+	// phrases maps each place to a phrase for a sentence, such as "at aten::mm", with long names cut.
 	phrases map[string]string
 }
 
 // totalNS returns the time of the evaluated gaps, ns.
 func (g *gapSites) totalNS() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
-// sumGapActivity adds up, for each gap, the activity of the thread whose launch ended the gap.
+// sumGapActivity adds up the host activity during idle gaps of a device. In each gap it takes the thread whose launch
+// ended the gap.
 func (c *ruleContext) sumGapActivity(d *ruleDevice, gaps model.Spans) *gapSites {
 	out := &gapSites{sites: c.newSites("gap"), gaps: len(gaps), inner: map[string]map[model.NameID]int64{}, last: map[string]int{},
 		computing: map[model.NameID]int64{}, phrases: map[string]string{}}
@@ -103,8 +104,8 @@ func (g *gapSites) addFrameTime(where string, frame model.NameID, ns int64) {
 	g.inner[where][frame] += ns
 }
 
-// topPlaces returns the places with most time, each with the frame below it that takes most of it, and the first one as
-// a phrase such as "at aten::mm".
+// topPlaces returns the places with the most time. It adds to a place the inner Python frame with the most time, if
+// this frame takes a quarter of the place's time. first is the first place as a phrase such as "at aten::mm".
 func (g *gapSites) topPlaces() (out []gpuprof.Site, first string) {
 	out = g.topSites()
 	if len(out) > 0 {
@@ -142,8 +143,8 @@ func longSpanLimit(gaps model.Spans, n int) int64 {
 	return 0
 }
 
-// namePlace names the activity of a thread: the place of event in, if any, else the code between the operators or calls
-// before and after. phrase is the place for a sentence, in which each name is cut by itself, so that both remain
+// namePlace names what a thread does: the place of event in, if there is one, else the code between the previous and
+// the next operator or call. phrase is the place for a sentence: the two names are cut separately, so that both remain
 // visible.
 func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase string) {
 	if in >= 0 && !c.isStep(in) {
@@ -174,15 +175,17 @@ func (c *ruleContext) namePlace(in, next int32, lane uint32) (where, phrase stri
 	return "code between " + a + " and " + b, "in code between " + cutBeside(a, b) + " and " + cutBeside(b, a)
 }
 
-// longestPair is the largest length of two names in a sentence together, in characters.
+// longestPair is the largest total length, in characters, of two names in one sentence.
 const longestPair = 110
 
-// cutBeside cuts name so that both names together have at most longestPair characters, but never below half of that.
+// cutBeside cuts name so that name and other together have at most longestPair characters. It never cuts name to less
+// than half of longestPair.
 func cutBeside(name, other string) string {
 	return gpuprof.Cut(name, max(longestPair/2, longestPair-utf8.RuneCountInString(other)))
 }
 
-// nameOutermost returns the name of the outermost event around h, or of h itself, ignoring step ranges.
+// nameOutermost returns the name of the outermost event around host event h that is not a step; without one, the name
+// of h.
 func (c *ruleContext) nameOutermost(h int32) string {
 	for p := c.x.Parent(h); p >= 0 && !c.isStep(p); p = c.x.Parent(p) {
 		h = p
@@ -199,10 +202,10 @@ func (c *ruleContext) isStep(h int32) bool {
 	return k >= 0 && c.x.Steps[k].Host.Start == e.Start && c.x.Steps[k].Lane == e.Lane
 }
 
-// launchLatency returns the latency of late launches, each of which ends a starved wait. The latency is the time from
-// the launch to the start of its operation. If the operation starts more than LatencyLimit after the launch call
-// returns, it is only the time to that return. Launch calls that end no starved wait count if they take more than
-// LatencyLimit.
+// launchLatency returns the latency of launches for which the device waited: the idle time from the launch to the start
+// of its operation. If the operation starts more than LatencyLimit after the launch call returns, only the time until
+// the return counts, because the rest has another cause. If the device did not wait for the launch, only the time in
+// the launch call counts, and only from LatencyLimit on.
 func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	var out model.Spans
 	ops, starved := d.Ops, d.Starved
@@ -232,8 +235,8 @@ func (d *ruleDevice) launchLatency(t *model.Trace) model.Spans {
 	return out
 }
 
-// claimLate claims, for each device, the starved time within the spans that window returns, and the latency of the
-// late launches there (see launchLatency).
+// claimLate claims, for each device, two kinds of idle time within the spans that window returns: waits for a launch,
+// and the latency of these launches (see launchLatency).
 func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
 		w := window(d)

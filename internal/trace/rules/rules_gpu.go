@@ -8,8 +8,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// markSteadyOps marks the operations that the steady steps launched, or that began in them if the launch is unknown: a
-// device may lag behind the host by a step.
+// markSteadyOps marks in d.mine the operations that belong to the steps that are not dropped. An operation belongs to
+// the step that launched it, because the device may lag behind the host by a step; without a recorded launch, to the
+// step in which it began.
 func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	var in model.Span // span of the previous operation, which most operations share
 	d.mine = make([]bool, len(d.Ops))
@@ -30,7 +31,8 @@ func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	}
 }
 
-// exclusiveTime returns the steady time in which only operations that pick accepts run on the device.
+// exclusiveTime returns the time, in the steps that are not dropped, in which only operations that pick accepts run on
+// the device.
 func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) model.Spans {
 	picked := make([]bool, len(d.Ops))
 	some := false
@@ -45,9 +47,9 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 	return in.Minus(d.Union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
-// waitsBefore returns the idle time between launch and start of the operations that pick accepts. A change that
-// removes them removes this time. A wait that follows starved time directly counts only if late is set: without the
-// operation, the next one would wait as long.
+// waitsBefore returns the idle time between launch and start of the operations that pick accepts: a change that removes
+// the operations also removes this time. If the device waited for the launch, the time counts only if late is set,
+// because without the operation the next one would wait as long.
 func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
@@ -63,8 +65,8 @@ func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late b
 	return model.UnionOf(out).And(d.steady)
 }
 
-// hasMark reports whether any name carries a mark. Most rules return early if not, because most traces lack their
-// mark.
+// hasMark reports whether any name in the trace has a mark. Most traces lack a given mark, so that rules can return
+// early.
 func (c *ruleContext) hasMark(m nameMark) bool {
 	for i := range c.names {
 		if c.names[i].what&m != 0 {
@@ -74,7 +76,8 @@ func (c *ruleContext) hasMark(m nameMark) bool {
 	return false
 }
 
-// runningTime returns the steady time in which operations that pick accepts run, on the device with most of it.
+// runningTime returns the time, in the steps that are not dropped, in which operations that pick accepts run, on the
+// device where it is longest.
 func (c *ruleContext) runningTime(pick func(g int32) bool) model.Spans {
 	by := map[int]model.Spans{}
 	for _, d := range c.devices {
@@ -92,7 +95,8 @@ func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.S
 	return out
 }
 
-// takeShares returns a fraction of each operation's exclusive time, by device; share returns the fraction.
+// takeShares returns, by device, the given share of the time of each operation in which only operations with a share
+// run. share returns the share of operation g, 0 for none.
 func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
 	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}

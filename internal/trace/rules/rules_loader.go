@@ -8,19 +8,19 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// handOverNS is the least cost of a batch from a worker process: pickle, send and unpickle while the loop waits. A
-// batch that takes less to fetch gains nothing from workers.
+// handOverNS is the least time to hand over a batch from a worker process: pickle, send and unpickle it while the loop
+// waits. If making a batch takes less, workers save nothing.
 const handOverNS = 1_000_000 // ns
 
-// fetchTimes holds the measurements of dataloader-stall.
+// fetchTimes holds the times that the training thread takes to fetch batches.
 type fetchTimes struct {
 	batch   int64 // median time of a fetch, ns
 	step    int64 // time of fetches in the mean step, ns
 	workers bool  // the loader has worker processes
 }
 
-// estimateWorkers returns a number of workers that make batches about as fast as the step uses them, 0 if workers do
-// not help. It is one more than needed, but at most mostWorkers and the number of CPUs.
+// estimateWorkers returns a number of workers that make batches about as fast as the program uses them, 0 if workers do
+// not help. It is one more than the estimate, but at most mostWorkers and the number of CPUs.
 func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	if f.batch < handOverNS || c.countCPUs() == 1 {
 		return 0
@@ -34,8 +34,8 @@ func (c *ruleContext) estimateWorkers(f fetchTimes) int64 {
 	return n
 }
 
-// estimateRestOfStep returns the least time of the mean step without fetches, ns: the larger of other host work and
-// device work.
+// estimateRestOfStep returns the least time that the mean step takes without fetches, ns: the time outside fetches, or
+// the busy time of a device if that is longer.
 func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	rest := c.span/c.steps - f.step
 	for _, d := range c.devices {
@@ -44,12 +44,13 @@ func (c *ruleContext) estimateRestOfStep(f fetchTimes) int64 {
 	return rest
 }
 
-// mostWorkers limits the suggested workers; the effect of more must be measured.
+// mostWorkers limits the number of workers that the advice names. Whether more workers help must be measured.
 const mostWorkers = 16
 
 const lessLoading = "less work per sample: vectorise __getitem__ and collate_fn"
 
-// adviseLoader returns the change to a loader (never more workers than CPUs) and its largest saving per mean step, ns.
+// adviseLoader returns the advised change to the data loader and the most that it can save per step, ns. It never
+// advises more workers than CPUs.
 func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
 	cpus, pin := c.countCPUs(), ""
 	if len(c.devices) > 0 {

@@ -100,7 +100,8 @@ func parseMatmul(name string) matmul {
 	return m
 }
 
-// nameKernelPrecision returns the precision of a product's kernel, "" for other kernels and unclear names.
+// nameKernelPrecision returns the name of the precision in which a kernel of a matrix product or convolution computes;
+// "" for other kernels and unclear names.
 func (c *ruleContext) nameKernelPrecision(kernel model.NameID) string {
 	m := c.names[kernel].matmul
 	if m.kind != notMatmul && m.prec == precHalfSIMT {

@@ -11,10 +11,11 @@ import (
 type nameFacts struct {
 	matmul matmul
 	arch   int // see parseArch
-	// what is a set of the marks below.
+	// what is the set of the marks of the name.
 	what nameMark
 }
 
+// nameMark is a set of facts about a name, one bit each.
 type nameMark uint32
 
 const (
@@ -25,8 +26,8 @@ const (
 	markAlloc                          // API: takes device memory from the driver
 	markFree                           // API: releases device memory
 	markPool                           // API: takes device memory from a pool
-	markSortUser                       // operator that sorts its indices to add in a fixed order
-	markEmbedding                      // operator that always sorts
+	markSortUser                       // operator that, in deterministic mode, sorts its indices to add in a fixed order
+	markEmbedding                      // operator of embedding gradients, which always sorts
 	markEmpty                          // operator that allocates without writing
 	markSort                           // kernel that sorts
 	markFill                           // kernel that writes one value
@@ -37,7 +38,8 @@ const (
 	markBlocks                         // API: copies, and returns after the copy
 )
 
-// Some profilers append a version or a stream suffix to function names.
+// Patterns of names. apiSuffix matches the version or stream suffix that some profilers append to function names; the
+// patterns of calls apply without it.
 var (
 	apiSuffix = lazyregexp.New(`(_v\d+|_ptsz|_ptds|_spt)+$`)
 	syncCall  = lazyregexp.New(`^(cuda|cu|hip)(Stream|Device|Event|Ctx|Thread)Synchronize$`)

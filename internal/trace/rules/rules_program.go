@@ -4,10 +4,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// isTraining reports whether the program trains. Advice about backward pass and optimizer is for training only.
+// isTraining reports whether the program trains a model. Advice about the backward pass and the optimizer is for
+// training only.
 func (c *ruleContext) isTraining() bool { return c.x.Recording.Kind == analyze.Training }
 
-// splitStreams returns the operations of a device in the steady steps, by stream, each in order.
+// splitStreams returns the operations of a device in the steps that are not dropped, one list per stream, in order of
+// start.
 func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 	at := map[int64]int{}
 	var counts []int

@@ -13,11 +13,12 @@ import (
 type stall struct {
 	host int32
 	copy int32 // index into T.GPU, -1 for a synchronization
-	// owner is the calling operator if it has its own rule: a scalar read (item), or a data-dependent shape.
+	// owner is the enclosing operator if a rule of its own claims the stall, -1 none: a scalar read (item), or an
+	// operator with a data-dependent shape. by is the kind of owner.
 	owner int32
 	by    stallOwner
-	// ends marks a synchronization that ends a copy from or to pageable memory in the same event, as PyTorch makes
-	// them.
+	// ends marks a synchronization that waits for the end of a copy from or to pageable memory in the same operator, as
+	// PyTorch issues them.
 	ends bool
 	// blocks marks a copy whose call returns only when the copy is done, whatever the kind of memory.
 	blocks bool
@@ -33,10 +34,10 @@ const (
 	ownedByShape
 )
 
-// findStalls lists the stalls of the steady part, and separately the stalls of dropped steps, whose effect may reach
-// into the steady part. Both are sorted by host event. It skips the synchronization that closes the recording and,
-// without steps, all after the last launch, because nothing waits for them. The most specific operator owns a stall:
-// a scalar read in unique() belongs to the data-dependent shape, not to an item() of the program.
+// findStalls lists the stalls in the steps that are not dropped (steady) and the other stalls, which may delay launches
+// in these steps (others). Both are sorted by host event. It skips the synchronization that ends the recording and,
+// without steps, all synchronizations after the last launch, because they delay no launch. A stall inside both kinds of
+// owners belongs to the data-dependent shape: the scalar read in unique() is not an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
@@ -81,8 +82,8 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	return steady, others
 }
 
-// listWaitingCalls returns the calls that wait for a device, except calls with recorded copies: these copies are
-// stalls.
+// listWaitingCalls returns the calls that wait for a device, except blocking copy calls whose copies were recorded:
+// findStalls adds a stall for each of these copies.
 func (c *ruleContext) listWaitingCalls() []int32 {
 	closing := int64(math.MaxInt64)
 	if !c.hasSteps() {
@@ -110,8 +111,8 @@ func (c *ruleContext) findLastLaunch() int64 {
 	return last
 }
 
-// endsCopy reports whether s waits for the copy of the stall before it: a copy from or to pageable memory in the same
-// event.
+// endsCopy reports whether s is a synchronization that waits for the copy of the previous stall before. The copy must
+// be from or to pageable memory and have the same parent event.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
 	return s.isSync() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == model.Pageable && c.x.Parent(before.host) == parent
@@ -137,7 +138,8 @@ func (c *ruleContext) findLaunches() {
 	}
 }
 
-// starvedBecauseOf returns the starved time of a device that would vanish without the stalls that gone accepts.
+// starvedBecauseOf returns a function for the idle time of a device, before launches, that would vanish without the
+// stalls that gone accepts.
 func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice) model.Spans {
 	return func(d *ruleDevice) model.Spans {
 		var calls []model.Span
@@ -152,8 +154,8 @@ func (c *ruleContext) starvedBecauseOf(gone func(*stall) bool) func(*ruleDevice)
 	}
 }
 
-// blockedSpan returns the time in which a stall keeps its process from launching. It begins at the last launch by
-// another thread during the call. Without one it is the whole call, or the whole operator of a scalar read.
+// blockedSpan returns the time in which a stall keeps its process from launching. It is the whole call, or the whole
+// operator for a scalar read. If another thread launches work during the call, it begins at the last of these launches.
 func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	h := &c.t.Host[s.host]
 	v := c.launches[c.t.ProcessOf(h.Lane)]
@@ -168,24 +170,24 @@ func (c *ruleContext) blockedSpan(s *stall) model.Span {
 	return model.Span{Start: h.Start, End: h.End}
 }
 
-// profilerShare: the profiler takes at most 1/profilerShare of host time. Host-bound programs took 1.1 to 1.25 times
-// as long with it.
+// profilerShare: the profiler takes at most 1/profilerShare of host time. Host-bound programs took 1.1 to 1.25 times as
+// long with the profiler.
 const profilerShare = 5 // at most 1/profilerShare
 
-// waitCaveat is added to every claim about a wait.
+// waitCaveat is the caveat of every finding that claims the idle time which a wait of the host causes.
 const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
 
-// starvedByBlocking returns the starved time of a device that would vanish if its process were not blocked during the
-// spans blocked. Without blocking, the host would run ahead of the device by the blocked time (the lead), and this
-// lead would cover later starved time. So the claim exceeds neither the starved time nor the blocked time: a program
-// that cannot feed its device gains nothing from shorter waits.
+// starvedByBlocking returns the starved time of a device (idle, nothing launched) that would vanish if its process were
+// not blocked during the spans blocked. Without blocking, the host would run ahead of the device by the blocked time
+// (the lead), and this lead would cover later starved time. So the result exceeds neither the starved nor the blocked
+// time: a program that cannot feed its device gains nothing from shorter waits.
 //
-// Starved time during a blocked call is claimed directly and does not add to the lead. Neither does blocked time in
-// spent: there the advised change also shortens the device's work. A stall that the change leaves, and that ends with
-// an idle device, resets the lead to zero.
+// Starved time during a blocked call is part of the result and does not add to the lead. Blocked time in spent does not
+// add to the lead either, because there the advised change also shortens the device's work. gone accepts the stalls
+// that the change removes. Another stall that ends with an idle device resets the lead to zero.
 //
-// A profiler slows the host and thereby shortens its waits. Without it the host would wait earlier, so a share of the
-// host work since the last wait (profilerShare) is added to the lead.
+// A profiler slows the host and thereby shortens its waits. Without the profiler the host would begin to wait earlier,
+// so 1/profilerShare of the host work since the last wait is added to the lead.
 func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Spans, gone func(*stall) bool) model.Spans {
 	if len(blocked) == 0 {
 		return nil
@@ -226,8 +228,8 @@ func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Span
 	return model.UnionOf(out)
 }
 
-// listDrains returns the sorted ends of stalls and blockers that the change leaves and after which the device is
-// idle.
+// listDrains returns the sorted end times of the waits for device d that remain after the change and end with the
+// device idle. gone accepts the stalls that the change removes; blockers of the running rule count as removed.
 func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	var out []int64
 	add := func(h int32) {
@@ -251,7 +253,8 @@ func (c *ruleContext) listDrains(d *ruleDevice, gone func(*stall) bool) []int64 
 	return out
 }
 
-// blocker is a call that waits for a device as a side effect; rule is the rule about such calls.
+// blocker is a call that waits for a device as a side effect. rule is the id of the rule that reports calls of this
+// kind.
 type blocker struct {
 	rule string
 	lane uint32
@@ -277,7 +280,7 @@ func (c *ruleContext) findBlockers() []blocker {
 	return out
 }
 
-// eachStall yields the stalls of the steady part that ok accepts, in the order of their calls.
+// eachStall yields the stalls in the steps that are not dropped, if ok accepts them, in the order of their calls.
 func (c *ruleContext) eachStall(ok func(*stall) bool) iter.Seq[*stall] {
 	return func(yield func(*stall) bool) {
 		for i := range c.stalls {
@@ -288,7 +291,7 @@ func (c *ruleContext) eachStall(ok func(*stall) bool) iter.Seq[*stall] {
 	}
 }
 
-// listOwners returns the operators that own stalls of one kind, each once.
+// listOwners returns the owners of the stalls with this kind of owner, each operator once.
 func (c *ruleContext) listOwners(by stallOwner) (out []int32) {
 	for s := range c.eachStall(func(s *stall) bool { return s.by == by }) {
 		if len(out) == 0 || out[len(out)-1] != s.owner {
@@ -298,7 +301,8 @@ func (c *ruleContext) listOwners(by stallOwner) (out []int32) {
 	return out
 }
 
-// sumHostTime returns number, time (ns) and spans of the calls of the stalls that ok accepts, each call once.
+// sumHostTime returns the number, the total time (ns) and the spans of the calls whose stalls ok accepts. A call with
+// several stalls counts once.
 func (c *ruleContext) sumHostTime(ok func(*stall) bool) (calls int, ns int64, when model.Spans) {
 	last := int32(-1)
 	var v []model.Span

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// formatPerStep formats time spans in the steady steps as a time per step. It takes spans, not a sum of durations, so
-// that parallel work counts once and no time exceeds the step.
+// formatPerStep formats the time of spans, in the steps that are not dropped, as a time per step. It takes spans, not a
+// sum of durations, so that parallel work counts once and no time exceeds the step.
 func (c *ruleContext) formatPerStep(when model.Spans) string {
 	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + analyze.PerStepWord(c.hasSteps())
 }
@@ -37,13 +37,14 @@ func percent(part, whole int64) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
+// sites adds up the time and the number of events by place in the program.
 type sites struct {
 	c  *ruleContext
 	of string // the unit of the count: "kernel", "call"
 	by map[string]*gpuprof.Site
 }
 
-// newSites makes an empty sum by place. Its argument is the unit of the count, such as "kernel".
+// newSites returns sites without places. of is the unit of the counts, such as "kernel".
 func (c *ruleContext) newSites(of string) *sites { return &sites{c, of, map[string]*gpuprof.Site{}} }
 
 // mostSites limits the places that a finding names.
@@ -67,7 +68,7 @@ func (s *sites) addHost(h int32, ns int64) { s.add(s.c.nameSite(h), ns) }
 // addGPU adds a device operation at the place that launched it, or under its own name if the place is unknown.
 func (s *sites) addGPU(g int32, ns int64) { s.addGPUWithSuffix(g, "", ns) }
 
-// addGPUWithSuffix is addGPU with text after the place.
+// addGPUWithSuffix is addGPU with the text words appended to the place.
 func (s *sites) addGPUWithSuffix(g int32, words string, ns int64) {
 	op := &s.c.t.GPU[g]
 	where := ""
@@ -110,7 +111,7 @@ func (c *ruleContext) nameSite(h int32) string {
 	return site + " (" + op + ")"
 }
 
-// nameOuterOp returns the name of the outermost operator around a host event or of the event itself.
+// nameOuterOp returns the name of the outermost operator that encloses or equals a host event; "" without one.
 func (c *ruleContext) nameOuterOp(h int32) string {
 	outer := int32(-1)
 	for e := c.x.Op(h); e >= 0; e = c.x.Parent(e) {

@@ -13,7 +13,8 @@ import (
 // mostOf is the least share of calls, bytes or time for which a value counts as the setting of the recording.
 const mostOf = 0.6
 
-// listSettings lists the settings that events of the steady part show, without settings that have no clear value.
+// listSettings lists the settings of the program that events show, in the steps that are not dropped. It omits settings
+// without a clear value.
 func (c *ruleContext) listSettings() []analyze.Setting {
 	var out []analyze.Setting
 	for _, s := range []struct {
@@ -67,7 +68,7 @@ func findMajority(by map[string]int64, whole int64) string {
 	return ""
 }
 
-// getLoaderSetting describes the processes that make batches, "" without a loader.
+// getLoaderSetting describes which processes make batches: workers or the main process; "" without a loader.
 func (c *ruleContext) getLoaderSetting() string {
 	if l := c.getLoaderFacts(); l != nil && l.Workers > 0 {
 		return analyze.Plural(l.Workers, "worker process", "worker processes")
@@ -125,7 +126,7 @@ func (c *ruleContext) getLaunchSetting() string {
 	return findMajority(by, all)
 }
 
-// getCompilerSetting returns whether kernels of a PyTorch program were compiled; "" for other programs.
+// getCompilerSetting returns "compiled" or "eager" for a PyTorch program; "" if unknown or for other programs.
 func (c *ruleContext) getCompilerSetting() string {
 	switch {
 	case c.x.Recording.Program != analyze.PyTorch:
@@ -152,8 +153,8 @@ func (c *ruleContext) isCompiled() bool {
 	})
 }
 
-// adviseFusion returns the change for operators in a row that one kernel could compute; why completes the advice to
-// compile them. In a program that is compiled already, they ran outside the compiled regions.
+// adviseFusion returns the advice for consecutive operators that one kernel could compute. why ends the advice to
+// compile them. If the program uses torch.compile already, the advice is that they ran outside its compiled regions.
 func (c *ruleContext) adviseFusion(why string) string {
 	if c.isCompiled() {
 		return "these operators inside a compiled function: the program uses torch.compile, but they ran outside its compiled regions or as calls from them (TORCH_LOGS=graph_breaks shows where regions end)"
@@ -190,7 +191,7 @@ func (c *ruleContext) getOptimizerSetting() string {
 // updatesParameter holds the operators with which an optimizer loop changes one parameter.
 var updatesParameter = map[string]bool{"aten::add_": true, "aten::addcdiv_": true, "aten::addcmul_": true, "aten::lerp_": true}
 
-// getAttentionSetting returns whether attention is fused, "" without attention.
+// getAttentionSetting returns "fused" or "single operators" for the attention of the program; "" without attention.
 func (c *ruleContext) getAttentionSetting() string {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {

@@ -5,7 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// changeFor returns the advice of a rule in the terms of the program's framework. own is the advice for PyTorch.
+// changeFor returns the advice of a rule for the program's framework. own is the advice for PyTorch. The result is
+// NoChange if the framework has no advice for the rule.
 func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	if rule == gpuprof.RuleNotSteady || p == analyze.PyTorch {
 		return own
@@ -21,9 +22,10 @@ func changeFor(p analyze.Program, kind analyze.Kind, rule, own string) string {
 	return analyze.NoChange
 }
 
+// adviceTable maps rule ids to advice.
 type adviceTable map[string]string
 
-// adviceTables returns the tables for a kind of program, its own before shared ones.
+// adviceTables returns the tables of advice for a kind of program, in the order in which to search them.
 func adviceTables(p analyze.Program) []adviceTable {
 	switch p {
 	case analyze.LibTorch:

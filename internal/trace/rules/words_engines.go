@@ -7,14 +7,14 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// ruleFewerBits is the key in engineFlags for advice to store weights in 8 bits. The rule decode-bytes appends this
-// advice to its own.
+// ruleFewerBits is the key in engineFlags for the advice to store weights in 8 bits. The rule decode-bytes appends it
+// to its other advice.
 const ruleFewerBits = gpuprof.RuleDecodeBytes + "/fewer-bits"
 
 // ruleFusion is the key in engineFlags for advice to compile operators that run one by one.
 const ruleFusion = "fusion"
 
-// plainPyTorch is the key for programs that generate without an engine.
+// plainPyTorch is the key in engineFlags for PyTorch programs without a serving engine.
 const plainPyTorch = ""
 
 // engineFlags has, by engine and rule, the advised change of the engine's settings.
@@ -77,7 +77,8 @@ var engineFlags = map[string]adviceTable{
 	},
 }
 
-// adviseParallelism returns the advice for a rule about several ranks: the engine's, else PyTorch's.
+// adviseParallelism returns the advice for a rule about several ranks: the engine's settings, else the advice for plain
+// PyTorch.
 func adviseParallelism(x *analyze.Index, rule string) string {
 	return cmp.Or(adviseEngineOf(x, rule), engineFlags[plainPyTorch][rule])
 }
@@ -86,7 +87,8 @@ func adviseParallelism(x *analyze.Index, rule string) string {
 // no such setting.
 func (c *ruleContext) adviseEngine(rule string) string { return adviseEngineOf(c.x, rule) }
 
-// adviseEngineOf returns the engine's advice for findings of a job. PyTorch programs without an engine have a row too.
+// adviseEngineOf returns the advice of a rule as settings of the program's engine; "" without one. PyTorch programs
+// without an engine have a row in engineFlags too.
 func adviseEngineOf(x *analyze.Index, rule string) string {
 	if x.Recording.Engine == plainPyTorch && (x.Recording.Program != analyze.PyTorch || x.ServesRequests()) {
 		return ""
