@@ -228,7 +228,7 @@ type Found struct {
 	// counts against the claims of this rank.
 	ByInput, ByDevice int
 	reduced           bool  // capClaims reduced the claim
-	rare              int64 // RareShare of the steady time, ns; replaces a smaller ClaimNS in the sort order
+	rare              int64 // RareShare of Index.Steady, ns; replaces a smaller ClaimNS in the sort order
 }
 
 // Comparison compares two analyses of one program, before and after a change.
@@ -241,23 +241,23 @@ type Comparison struct {
 	Classes   []Change        `json:"classes"`   // kernel classes and idle states in the step, largest change first
 	Operators []Change        `json:"operators"` // largest change first
 	Settings  []SettingChange `json:"settings"`  // the settings that both recordings show with different values
-	// Bounds compares the times of operators with equal shapes on both sides with their bounds; the largest change is
-	// first.
+	// Bounds compares operators with equal shapes before and after the change, also with their least possible times
+	// (bounds). The largest change is first.
 	Bounds   []BoundChange     `json:"bounds,omitempty"`
 	Findings []FindingChange   `json:"findings"`
 	Warnings []gpuprof.Warning `json:"warnings"`
 }
 
-// Change is one quantity on both sides, in ns per step.
+// Change is one time before and after the change, ns per step.
 type Change struct {
 	Name  string `json:"name"`
 	OldNS int64  `json:"old_ns"`
 	NewNS int64  `json:"new_ns"`
 }
 
-// BoundChange compares an operator with equal shapes on both sides, per step: its time, and its bound as a share of
-// that time. Precision and device may differ. Time and share are 0 if a side lacks the operator or the bound. For an
-// operator or kernel without a cost model Shapes is empty.
+// BoundChange compares an operator with equal shapes before and after the change. NS is its time per step, Share its
+// least possible time (bound) as a share of NS. Precision and device may differ. Time and share are 0 if a side lacks
+// the operator or the bound. For an operator or kernel without a cost model Shapes is empty.
 type BoundChange struct {
 	Name     string  `json:"name"`
 	Shapes   string  `json:"shapes"`

@@ -20,7 +20,7 @@ type claimableTime struct {
 	queued        model.Spans // ClaimQueued limits it to those steps at each claim, because few findings claim it
 }
 
-// NewLedger returns a ledger without claims.
+// NewLedger returns a ledger in which no time is claimed yet.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]claimableTime{}, claimed: map[int]model.Spans{}}
 	phases := x.phaseSpans() // a counted step can contain phases, such as compilation, if every step does

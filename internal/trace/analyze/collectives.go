@@ -51,7 +51,7 @@ type Collectives struct {
 	Held    model.Column `json:"held"`
 
 	begin         int64 // start of the first step, by the clock of the trace
-	input, device int   // input and device of the analysis
+	input, device int   // indices of the trace file and of the device in Trace.Devices
 }
 
 const (
@@ -109,7 +109,7 @@ type rankTimeline struct {
 	steps   []StepSpan
 	calls   []collectiveCall
 	compute model.Spans // time in which the rank works
-	other   model.Spans // communication outside calls
+	other   model.Spans // communication that calls omits
 	// waited reports whether the host waited for a collective that ended at end before more work began at next.
 	waited func(end, next int64) bool
 	// lateEnds reports that the recorded end of a call may be later than the time at which the rank resumed.
@@ -151,7 +151,8 @@ func (x *Index) collectivesOf(d *DeviceTime, accepts func(kind string) bool) *Co
 			continue
 		}
 		c := x.collectiveCallOf(g, details[op.Corr])
-		// Ranks finish the exchange between experts at different times, so its shortest duration is not the transfer time.
+		// The exchange between experts is left out: ranks finish it at different times, so that its shortest duration is
+		// not the transfer time.
 		if c.step = x.stepOfLaunch(t.steps, op); c.step < 0 || x.class[g] == cMoEAllToAll || !accepts(c.kind) {
 			other = append(other, c.Span)
 			continue

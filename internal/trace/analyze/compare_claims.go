@@ -246,5 +246,5 @@ func (f *FindingChange) stepText(c *Comparison) string {
 	return text
 }
 
-// fewSteps: sentences about the mean step give the number of steps if a side has fewer.
+// fewSteps: sentences about the mean step give the number of steps if one recording has fewer than fewSteps.
 const fewSteps = 10

@@ -72,8 +72,8 @@ func parseRange(flag, text, example string, number func(string) (int64, error)) 
 	return r, nil
 }
 
-// StepNumbers returns the numbers by which users select steps: those at the ends of step names (ProfilerStep#12) if
-// they increase from step to step, else 1, 2, 3 ….
+// StepNumbers returns the numbers by which users select steps. These are the numbers at the ends of step names
+// (ProfilerStep#12) if they increase from step to step, else 1, 2, 3 ….
 func (x *Index) StepNumbers() []int64 {
 	named, counted := make([]int64, 0, len(x.Steps)), make([]int64, 0, len(x.Steps))
 	for i := range x.Steps {

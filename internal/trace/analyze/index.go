@@ -25,7 +25,7 @@ type Index struct {
 	T *model.Trace
 	// Span is the time from the first start to the last end of all events.
 	Span model.Span
-	// Steps holds all steps in order. If there are two or more, the first ones are Dropped.
+	// Steps holds all steps in order. If there are two or more, the first ones are Dropped as warm-up.
 	Steps []StepSpan
 	// StepSource describes the source of the steps for users.
 	StepSource string
@@ -35,7 +35,7 @@ type Index struct {
 	// steps, Span minus notSteady.
 	Steady  model.Spans
 	Devices []*DeviceTime
-	// Main is the lane of the steps; without steps, the lane with the most launches.
+	// Main is the lane (thread) of the steps; without steps, the lane with the most launches.
 	Main uint32
 	// Trailing is the index in T.Host of the synchronization with which the profiler ended the recording, -1 none.
 	Trailing int32
@@ -66,7 +66,7 @@ type Index struct {
 
 	launched []int32 // GPU events with a launch, sorted by launch
 	launchAt []int32 // launch of each event of launched
-	gpuOp    []int32 // by GPU event: its operator, -1 unknown
+	gpuOp    []int32 // by GPU event: the operator that launched it, -1 unknown
 	class    []uint8 // by GPU event: index into classList
 
 	forward     *forwardTable // the forward operators that created autograd nodes
@@ -74,7 +74,7 @@ type Index struct {
 	waits       map[int]model.Spans // by device: time in collectives in which it waits for ranks that arrive later
 }
 
-// LaneRange is the range of indices into T.Host that holds the events of one lane.
+// LaneRange is the range of indices into T.Host that holds the events of one lane (thread).
 type LaneRange struct {
 	lane   uint32
 	Lo, Hi int32

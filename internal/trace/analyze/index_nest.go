@@ -45,7 +45,8 @@ type openEvent struct {
 	end  int64 // at most the end of the parent
 }
 
-// nestLane finds the parents of the events of a lane in one scan, with a stack of open events. If an event outlasts the
+// nestLane finds the parents of the events of a thread in one scan, with a stack of open events. If an event outlasts
+// the
 // open event by more than overhangNS, it is not nested there, and the open event is closed. API calls are leaves whose
 // times come from another clock, so they are always nested in the event in which they start. nestLane returns the
 // number of events deeper than Deepest.

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// LaneAt returns the range of indices into T.Host that holds the events of a lane.
+// LaneAt returns the range of indices into T.Host that holds the events of a lane (thread); an empty range without
+// events.
 func (x *Index) LaneAt(lane uint32) LaneRange {
 	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r LaneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
 	if !found {

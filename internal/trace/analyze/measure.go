@@ -40,8 +40,8 @@ func (a *Analysis) measureCommand(indexes []*Index) string {
 	return fmt.Sprintf("%s -- %s && gpuprof analyze --compare %s %s", a.recordCommand(shellWord(now)), program, shellWord(old), shellWord(now))
 }
 
-// recordCommand returns the command that records a program of this kind: with gpuprof's hook for PyTorch, with its
-// recorder for programs that call CUDA, and with ROCm's profiler for programs that call HIP.
+// recordCommand returns the command that records a program of this kind into the folder to. It uses gpuprof's hook for
+// PyTorch, gpuprof's CUDA recorder for programs that call CUDA, and ROCm's profiler for programs that call HIP.
 func (a *Analysis) recordCommand(to string) string {
 	switch {
 	case a.Recording == nil || a.Recording.Program == PyTorch || a.Recording.Program == Python && a.Host != nil:

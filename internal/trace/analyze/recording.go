@@ -55,7 +55,7 @@ const (
 	DeviceMissing     Kind = "records of the device missing"
 )
 
-// Phase is a part of a recording outside the steady work of the program.
+// Phase is start-up, compilation or graph capture in a recording; it is not part of the regular work of the program.
 type Phase struct {
 	Name  string      `json:"name"`
 	NS    int64       `json:"ns"`

@@ -33,8 +33,8 @@ const (
 	compileGapNS = 20_000_000 // ns
 )
 
-// findPhases finds the time that is not steady work: start-up, compilation, graph capture, and work from before the
-// recording.
+// findPhases finds the time that findings must not cover: start-up, compilation, graph capture, and work launched
+// before the recording.
 func (x *Index) findPhases() {
 	if x.Span.Len() == 0 || x.T.Cut != nil && len(x.T.Cut.Steps) > 0 { // the steps of a cut were found before the cut
 		return
@@ -46,7 +46,7 @@ func (x *Index) findPhases() {
 		first = load
 	}
 	x.addPhase(PhaseStartUp, x.startUpSpans(first))
-	if x.T.Cut != nil { // a cut contains the operations that were launched before it
+	if x.T.Cut != nil { // a cut contains the launches of all its operations
 		return
 	}
 	if x.before = x.findWorkBefore(); x.before > x.Span.Start {

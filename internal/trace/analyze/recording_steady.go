@@ -9,7 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Unjudged reports whether too little of the recording is steady work for rules to judge.
+// Unjudged reports whether the recording is nearly all start-up, compilation and the like, or shows only communication
+// or failed launches, so that rules cannot judge the program.
 func (x *Index) Unjudged() bool {
 	if x.Recording.Kind == CommunicationOnly || x.Recording.Kind == StartUpOnly {
 		return true
@@ -61,7 +62,8 @@ const (
 	mostBesideLoop = 20
 )
 
-// unjudgedFactor: rules judge a recording only if at least 1/unjudgedFactor of it is steady work.
+// unjudgedFactor: rules judge a recording only if at least 1/unjudgedFactor of it is not start-up, compilation or graph
+// capture.
 const unjudgedFactor = 10
 
 // isMostlyPhases reports whether the steps are ranges of the program, exactly one step is not dropped, and phases (such

@@ -14,7 +14,7 @@ type OwnTime struct {
 	Kind  model.Kind // Op or Annotation
 	Count int
 	NS    int64
-	Holds bool // an operator is nested inside
+	Holds bool // reports whether an operator is nested inside
 }
 
 // OwnTimes lists the self times of operators and of the program's ranges, by thread, the longest first. Range names

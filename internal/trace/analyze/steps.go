@@ -345,7 +345,7 @@ func (x *Index) busierLaneGroup(best *rangeGroup, launches map[uint32]int) *rang
 	return out
 }
 
-// groupRanges groups the host events that ok accepts by lane and name (numbers masked). It leaves out events inside
+// groupRanges groups the host events that ok accepts by thread and name (numbers masked). It leaves out events inside
 // another event of the same name. Groups are in the order of their first events.
 func (x *Index) groupRanges(ok func(*model.Host) bool) []*rangeGroup {
 	type key struct {

@@ -15,7 +15,7 @@ type launchSequence struct {
 	lane []uint32 // by launch
 }
 
-// listLaunches returns the launches of the process with the busiest lane.
+// listLaunches returns the launches of the process to which the thread x.Main belongs.
 func (x *Index) listLaunches() launchSequence {
 	process := x.T.ProcessOf(x.Main)
 	var gpus []int32

@@ -14,9 +14,10 @@ import (
 
 // Options are the inputs of an analysis besides the traces.
 type Options struct {
-	Rules func(*Index, *Ledger) []Found // run on each trace; nil for none
+	Rules func(*Index, *Ledger) []Found // makes the findings of one trace; nil for none
 	Tool  gpuprof.Tool                  // the tool that writes the analysis
-	// Waits finds the waits between ranks: one RankWaits for each element of ranks, in order; nil for none.
+	// Waits finds the waits between ranks. JobWaits.Ranks has one entry for each element of ranks, in order. nil for
+	// none.
 	Waits func(ranks []Collectives) *JobWaits
 	// Job makes findings from the waits; nil for none.
 	Job func(a *Analysis, indexes []*Index, waits *JobWaits) []Found

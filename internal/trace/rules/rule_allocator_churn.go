@@ -69,7 +69,7 @@ func (c *ruleContext) findAllocatorChurn() []analyze.Found {
 	each := mallocs > 0 && 2*mallocs >= c.countSteadyLaunches()
 	if each {
 		c.addTransfers(byProcess)
-		claimOf = c.claimLate // late launches delay operations too
+		claimOf = c.claimLate // also claims the latency of the delayed launches
 	}
 	cl := claimOf(func(d *ruleDevice) model.Spans {
 		return c.starvedByBlocking(d, d.spansOfProcesses(byProcess), nil, func(*stall) bool { return false })
@@ -133,7 +133,7 @@ func (d *ruleDevice) spansOfProcesses(byProcess map[int32][]model.Span) model.Sp
 	return model.UnionOf(v)
 }
 
-// countSteadyLaunches counts the launches of kernels and graphs in the steady steps.
+// countSteadyLaunches returns the number of launches of kernels and graphs in the steps that are not dropped.
 func (c *ruleContext) countSteadyLaunches() int { return c.quality.launches + c.quality.graphLaunches }
 
 // addTransfers adds to byProcess the copies, fills and synchronizations of a program that allocates for each launch,
@@ -165,7 +165,7 @@ func (c *ruleContext) addTransfers(byProcess map[int32][]model.Span) {
 	}
 }
 
-// steadyStepAt returns the steady step that contains a host time, -1 none.
+// steadyStepAt returns the index of the step that contains a host time and is not dropped, -1 none.
 func (c *ruleContext) steadyStepAt(at int64) int {
 	if !c.hasSteps() {
 		return -1

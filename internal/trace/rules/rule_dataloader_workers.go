@@ -69,8 +69,8 @@ func (c *ruleContext) scaleToUnrecorded(ns int64) int64 {
 	return int64(float64(ns) * float64(c.host.BareNS) / float64(c.host.NS))
 }
 
-// findWorkerStarts finds a loader whose workers start again for every epoch; nil if there is none or the starts take
-// little. total holds the waits for the loader.
+// findWorkerStarts makes the finding about a loader whose workers start again for every epoch. It returns nil if there
+// is none or the starts take little time. total is the time in which the program waits for the loader.
 func (c *ruleContext) findWorkerStarts(total model.Spans) *analyze.Found {
 	l := c.getLoaderFacts()
 	if l == nil || l.Workers == 0 || l.Persistent || l.Starts < 2 || l.Batches == 0 || c.host == nil {

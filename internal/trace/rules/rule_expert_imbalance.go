@@ -11,7 +11,7 @@ import (
 const (
 	// leastImbalance is the least ratio of the longest to the mean expert time of a rank for a finding.
 	leastImbalance = 1.2
-	// leastExperts is the least share of the step that the products of experts must take for a finding.
+	// leastExperts is the least share of the step that the matrix products of experts must take for a finding.
 	leastExperts = 0.05
 )
 

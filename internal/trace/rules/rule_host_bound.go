@@ -99,7 +99,7 @@ func describePart(ns, seen, all int64) string {
 	return "longest"
 }
 
-// onePause is the least share of all waits that the longest one must take to count as a single pause.
+// onePause: the device's waits count as a single pause if the longest wait takes at least this share of all waits.
 const onePause = 0.75
 
 // describePause makes the finding if the device waits for the host almost only in one long pause. The finding claims no
@@ -159,7 +159,7 @@ func (c *ruleContext) findMostStarved() (*ruleDevice, model.Spans) {
 	return c.findMostOf(func(d *ruleDevice) model.Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
 }
 
-// findMostOf returns the device with the most time by the given function, and that time.
+// findMostOf returns the device for which the function of returns the most time, and this time.
 func (c *ruleContext) findMostOf(of func(*ruleDevice) model.Spans) (best *ruleDevice, most model.Spans) {
 	for _, d := range c.devices {
 		if s := of(d); !d.faulty && s.Total() > most.Total() {

@@ -50,7 +50,7 @@ func (c *ruleContext) findItem() []analyze.Found {
 	return []analyze.Found{f}
 }
 
-// listReads returns the spans of all reads of single values in the steady steps.
+// listReads returns the spans of all reads of single values in the steps that are not dropped.
 func (c *ruleContext) listReads() (out []model.Span) {
 	for i := range c.t.Host {
 		if h := &c.t.Host[i]; c.nameHasMark(h.Name, markItem) && c.x.InSteady(h.Start) {

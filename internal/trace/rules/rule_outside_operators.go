@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// outsidePercent is the least share of the sampled time for a place outside operators to be a finding, %.
+	// outsidePercent is the least share of the sampled time, %, that a line of code outside operators must take for a
+	// finding.
 	outsidePercent = 5
-	// outsideSamples is the least number of samples for a place outside operators to be a finding.
+	// outsideSamples is the least number of samples at a line of code outside operators for a finding.
 	outsideSamples = 5
-	// outsidePlaces limits the places that a rule names, each in a separate finding.
+	// outsidePlaces limits the number of findings that a rule makes, one for each line of code.
 	outsidePlaces = 3
 )
 

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// optimizerPercent is the least share of the step in the optimizer for findings about its settings, %.
+	// optimizerPercent is the least share of the step, %, that the optimizer must take for findings about its settings.
 	optimizerPercent = 5
-	// recomputePercent is the least share of the sampled time in recomputation for a finding, %.
+	// recomputePercent is the least share of the sampled time, %, that recomputation must take for a finding.
 	recomputePercent = 5
 	// float64Factor is the time of a float64 product relative to float32 on a CPU: twice the bytes, half the SIMD lanes.
 	float64Factor = 2

@@ -26,7 +26,7 @@ func (c *ruleContext) subtractWaits(exposed map[int]model.Spans) (known bool) {
 	return known
 }
 
-// findStragglers makes a finding for each rank for which the others wait.
+// findStragglers makes a finding for each straggler, a rank for which the other ranks wait.
 func findStragglers(a *analyze.Analysis, indexes []*analyze.Index, job *analyze.JobWaits) (found []analyze.Found) {
 	for _, by := range job.Stragglers {
 		late := &job.Ranks[by]

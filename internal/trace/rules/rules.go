@@ -4,10 +4,9 @@
 // Each rule has its own file. The package imports analyze and model, and no reader.
 //
 // The comment of a find function states the condition of its rule after the colon, and then the time that the rule
-// claims. The exclusive time of operations is the time in which nothing else runs on the device. The time to begin an
-// operation is the idle time between its launch and its start (waitsBefore). Times are starved, queued and steady as
-// in package analyze. Steady steps are the steps not dropped as warm-up. A product is a matrix product or a
-// convolution.
+// claims. The exclusive time of operations is the time in which nothing else runs on the device (exclusiveTime). Times
+// are starved, queued and steady as in package analyze. Steady steps are the steps not dropped as warm-up. A product is
+// a matrix product or a convolution.
 package rules
 
 import (
@@ -166,16 +165,16 @@ type ruleContext struct {
 	lived model.Spans
 	// wall is the time that findings have claimed on any device; used with several devices only.
 	wall model.Spans
-	// stalls are the host calls that wait for a device, in the steps that are not dropped, sorted by lane, then start.
+	// stalls are the host calls that wait for a device, in the steps that are not dropped, sorted by thread and start.
 	stalls []stall
 	// others are the stalls outside these steps.
 	others   []stall
 	blockers []blocker
 	// launches holds the start times of launch calls by process.
 	launches map[int32][]int64
-	shapes   map[uint32]string // of operands, by Host.Stack; see formatShapes
-	tf32NS   int64             // claimed by no-tf32
-	copyNS   int64             // claimed by pageable-h2d
+	shapes   map[uint32]string // operand shapes as text, by Host.Stack; see formatShapes
+	tf32NS   int64             // time that the rule no-tf32 has claimed
+	copyNS   int64             // time that the rule pageable-h2d has claimed
 	// fusedBytes maps operations (indices into Trace.GPU) to the share of their bytes that the advice of the rule
 	// memory-bound-chain saves. The rule elementwise-chain skips these operations.
 	fusedBytes map[int32]float64

@@ -129,7 +129,7 @@ func longestSpans(by map[int]model.Spans) model.Spans {
 
 func longestNS(by map[int]model.Spans) int64 { return longestSpans(by).Total() }
 
-// eachSteadyOp calls f for every operation of the steady steps that pick accepts.
+// eachSteadyOp calls f for every operation that pick accepts and that belongs to a step that is not dropped.
 func (c *ruleContext) eachSteadyOp(pick func(g int32) bool, f func(d *ruleDevice, g int32, op *model.GPU)) {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {

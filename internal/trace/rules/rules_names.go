@@ -143,7 +143,7 @@ func (c *ruleContext) nameHasMark(id model.NameID, m nameMark) bool {
 	return int(id) < len(c.names) && c.names[id].what&m != 0
 }
 
-// findMarkAround returns the nearest event with a mark, from a host event outwards; -1 none.
+// findMarkAround returns the innermost event with the mark m that encloses or equals host event h; -1 none.
 func (c *ruleContext) findMarkAround(h int32, m nameMark) int32 {
 	for ; h >= 0; h = c.x.Parent(h) {
 		if c.nameHasMark(c.t.Host[h].Name, m) {

@@ -58,7 +58,7 @@ func (c *ruleContext) getProductPrecision() string {
 	return findMajority(by, whole)
 }
 
-// findMajority returns the value with at least mostOf of the whole, "" none.
+// findMajority returns the value whose amount in by is at least the share mostOf of whole; "" if there is none.
 func findMajority(by map[string]int64, whole int64) string {
 	for value, n := range by {
 		if float64(n) >= mostOf*float64(whole) && n > 0 {
@@ -109,7 +109,8 @@ func (c *ruleContext) getCopySetting() string {
 // launchedByGraphs is the value of getLaunchSetting for programs whose kernels are nodes of CUDA graphs.
 const launchedByGraphs = "CUDA graphs"
 
-// getLaunchSetting returns how most kernels are launched, by graphs or one by one; "" unclear.
+// getLaunchSetting returns how most kernels are launched, by CUDA graphs or one by one; "" if neither has a clear
+// majority.
 func (c *ruleContext) getLaunchSetting() string {
 	by, all := map[string]int64{}, int64(0)
 	c.eachSteadyOp(anyOperation, func(_ *ruleDevice, _ int32, op *model.GPU) {

@@ -45,7 +45,7 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 			}
 		}
 		slices.Sort(alike)
-		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the other alike repeats have no such launch
+		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the count of the other alike repeats is 0
 			x.median = alike[at]
 		}
 	}
