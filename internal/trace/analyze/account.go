@@ -27,7 +27,7 @@ type DeviceTime struct {
 	// Classes holds the busy time by class, ns. Each busy nanosecond counts for one class; see sweepClasses.
 	Classes map[model.Class]int64
 	Kernels int
-	Linked  int // kernels whose launch is known
+	Linked  int // number of kernels whose launch was recorded
 	// Lead divides the wait from the start of the first step to the device's first operation into starved, queued and
 	// unknown time.
 	Lead Waits

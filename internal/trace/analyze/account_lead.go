@@ -10,7 +10,7 @@ func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
 	}
-	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // the whole trace drops its first step, too
+	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // warm-up in the uncut trace
 		return
 	}
 	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {

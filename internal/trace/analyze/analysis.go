@@ -117,7 +117,7 @@ type StepTime struct {
 	UnknownNS int64                 `json:"unknown_ns"`
 	LoaderNS  int64                 `json:"loader_ns"`
 	Classes   map[model.Class]int64 `json:"classes,omitempty"`
-	Dropped   bool                  `json:"dropped,omitempty"` // a step that findings do not cover, such as the first one
+	Dropped   bool                  `json:"dropped,omitempty"` // findings and means leave the step out, as for warm-up
 }
 
 // DeviceAccount divides the time of one device over the whole recording: busy + idle = span, starved + queued +
@@ -140,7 +140,7 @@ type DeviceAccount struct {
 	// Lead is the wait from the start of the first step to the first operation of the device; the span excludes it.
 	Lead    Waits `json:"lead"`
 	Kernels int   `json:"kernels"`
-	Linked  int   `json:"kernels_linked"` // kernels whose launch is known
+	Linked  int   `json:"kernels_linked"` // kernels whose launch was recorded
 	// Utilisation is the share of the time from the first step to the last device operation in which a kernel runs.
 	Utilisation float64               `json:"utilisation"`
 	Classes     map[model.Class]int64 `json:"classes"`
@@ -265,7 +265,7 @@ type BoundChange struct {
 	NewNS    int64   `json:"new_ns"`
 	OldShare float64 `json:"old_share"`
 	NewShare float64 `json:"new_share"`
-	// The kernels with most of the time, "" without a cost model.
+	// OldKernel and NewKernel are the kernels with the most time, "" without a cost model.
 	OldKernel string `json:"old_kernel,omitempty"`
 	NewKernel string `json:"new_kernel,omitempty"`
 }
@@ -282,7 +282,7 @@ type FindingChange struct {
 	Rule  string `json:"rule"`
 	OldNS int64  `json:"old_claim_step_ns"` // claimed per step before
 	NewNS int64  `json:"new_claim_step_ns"` // claimed per step after
-	// Finding.RareNS before and after.
+	// OldRareNS and NewRareNS are Finding.RareNS before and after the change.
 	OldRareNS int64  `json:"old_rare_step_ns,omitempty"`
 	NewRareNS int64  `json:"new_rare_step_ns,omitempty"`
 	Outcome   string `json:"outcome"` // "gone", "smaller", "unchanged", "larger", "new"

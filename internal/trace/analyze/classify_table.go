@@ -114,7 +114,7 @@ var kernelTable = []nameRule{
 		"tensorproduct", "uniform_1d", "segmented_polynomial", "cuet::", "cuex::", "clebsch", "sptp", "fused_tp", "tp_forward",
 		"tp_backward",
 	}},
-	{class: CopyClass, any: []string{"at::native::copy<"}}, // of many tensors (torch._foreach_copy_)
+	{class: CopyClass, any: []string{"at::native::copy<"}}, // copies of many tensors (torch._foreach_copy_)
 	{class: OptimizerClass, any: []string{
 		"multi_tensor_apply", "multitensorapply", "fusedadam", "fused_adam", "adamfunctor", "lambstage", "fused_sgd", "adagrad",
 	}, none: []string{"foreach_norm", "lpnorm", "embedding_backward"}},

@@ -37,12 +37,12 @@ type Collectives struct {
 	Seq   model.Column `json:"seq"`   // number within the group plus one, 0 unknown
 	Bytes model.Column `json:"bytes"` // bytes that the rank contributes, 0 unknown
 	Step  model.Column `json:"step"`  // index into Steps
-	Start model.Column `json:"start"` // relative to the start of the first step
+	Start model.Column `json:"start"` // ns since the start of the first step
 	Dur   model.Column `json:"dur"`
 	After model.Column `json:"after"` // the previous collective on the same stream plus one, 0 none
 
-	// Moments lists the events of the rank in order of time, each as a code. Code 2i is the request of collective i. Code
-	// 2i+1 is the time at which the rank begins to wait for the end of collective i. Code -1-k is the end of step k.
+	// Moments lists the events of the rank in order of time, each as a code. Code 2i is the request of collective i.
+	// Code 2i+1 is the time at which the rank begins to wait for the end of collective i. Code -1-k is the end of step k.
 	// Work, Idle and Held have one entry for each moment and divide the time since the previous one: work of the rank,
 	// idle time, and communication that is not listed here. Waits for collectives are in none of them.
 	Moments model.Column `json:"moments"`

@@ -116,7 +116,7 @@ func (x *Index) StepsPart(selected Range) (*model.Cut, error) {
 			p.addStep(s)
 		}
 	}
-	if len(p.Steps) == 0 { // the step numbers have gaps
+	if len(p.Steps) == 0 { // possible if the step numbers have gaps
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", selected.text, x.T.Path, first, last).WithFix("give other steps")
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start

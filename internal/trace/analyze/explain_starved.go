@@ -39,7 +39,7 @@ func (x *Index) topLevelEvents(lanes map[uint32]bool) map[uint32][]topLevelEvent
 // activity, during the wait, of the thread whose launch ended the wait.
 func (x *Index) starvedWaits(d *DeviceTime) WaitSums {
 	starved := d.Starved.And(x.Steady)
-	enders := map[int64]uint32{} // lane of the launch that ends a wait, by launch time
+	enders := map[int64]uint32{} // lane (thread) of the launch that ends a wait, by launch time
 	lanes := map[uint32]bool{}
 	for _, g := range d.Ops {
 		if l := x.T.GPU[g].Launch; l >= 0 {

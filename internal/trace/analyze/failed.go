@@ -31,7 +31,7 @@ type FailedCalls struct {
 	kernel failedCall             // the first call that returned an error of kernelErrors
 }
 
-// failedCall is a call that returned an error; code is 0 for no call.
+// failedCall is a call that returned an error: its start time (ns), its error code and its name. code is 0 for no call.
 type failedCall struct {
 	start, code int64
 	name        model.NameID

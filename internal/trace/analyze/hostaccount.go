@@ -27,7 +27,7 @@ var recordedParts = []string{HostLoader, HostOptimizer, HostCommunication, HostS
 // HostAccount divides the mean step of the thread that runs the steps (the host thread). Times come from the steps that
 // the profiler recorded without sampling. Places in the code come from stack samples of later steps.
 type HostAccount struct {
-	NS      int64       `json:"ns"`      // the mean recorded step, or the window
+	NS      int64       `json:"ns"`      // the mean recorded step; without steps, the recording window
 	Parts   []HostPart  `json:"parts"`   // disjoint; they add up to ns
 	Steps   int         `json:"steps"`   // number of steps in the mean; 0 if ns is the recording window
 	Samples int         `json:"samples"` // stack samples
@@ -43,7 +43,7 @@ type HostAccount struct {
 	RunDelayNS int64 `json:"run_delay_ns"`
 	// PreemptedNS estimates the part of RunDelayNS that follows preemptions, by their share of the context switches.
 	PreemptedNS int64 `json:"preempted_ns"`
-	// CPUNS is the CPU time of the thread in the mean step, OthersNS that of the other threads of the process.
+	// CPUNS is the CPU time of the thread in the mean step, OthersNS the CPU time of the other threads of the process.
 	CPUNS    int64 `json:"cpu_ns"`
 	OthersNS int64 `json:"other_threads_cpu_ns"`
 }
@@ -213,7 +213,7 @@ func (x *Index) hostSpans(part string) model.Spans {
 func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleSplit, add func(string, int64)) {
 	a.RunDelayNS = -1
 	rows := s.Recorded
-	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded step does not count
+	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded steps are dropped as warm-up
 		rows = rows[len(rows)-a.Steps:]
 	}
 	if len(rows) == 0 {

@@ -64,8 +64,8 @@ func newCallNode(f model.HostFrame) *callNode {
 type causeAt struct {
 	kind    string
 	frame   model.HostFrame
-	outside float64 // s
-	count   int
+	outside float64                     // time outside operators, s
+	count   int                         // number of samples
 	inner   map[model.HostFrame]float64 // outside by the innermost frame of the stack, s
 	calls   bool                        // the line calls functions of the user's code
 }
@@ -135,7 +135,7 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 			lines = append(lines, f)
 		}
 	}
-	if len(lines) == 0 { // an installed program has no user code
+	if len(lines) == 0 { // an installed program consists of library frames only
 		for _, i := range st.Frames {
 			if f := o.s.Frames[i]; !strings.HasPrefix(f.File, "torch/") && !strings.HasPrefix(f.File, "<") {
 				lines = append(lines, f)

@@ -14,9 +14,9 @@ const leastDoubtfulShare = 0.5
 // sampleSplit holds the samples of a thread, each with its time outside operators.
 type sampleSplit struct {
 	s       *model.HostSamples
-	total   float64                  // s
-	outside []float64                // s, by stack
-	kinds   []string                 // of causes, by stack; "" in an operator, the loader or the optimizer
+	total   float64                  // time of all samples, s
+	outside []float64                // time outside operators by stack, s
+	kinds   []string                 // kind of cause by stack; "" in an operator, the loader or the optimizer
 	stepped bool                     // false if the samples cover a window of time without steps
 	borders map[model.HostFrame]bool // lines that contain a whole step in their calls
 }
@@ -144,7 +144,7 @@ func (o *sampleSplit) classifyStack(st *model.HostStack) string {
 		return kind
 	}
 	if o.s.Facts.Anomaly && o.keepsTraceback(st) {
-		return "" // belongs to the operator that anomaly detection watches
+		return "" // the time belongs to the operator whose traceback is stored
 	}
 	leaf := &o.s.Frames[st.Frames[len(st.Frames)-1]]
 	framework := st.Callee == "torch" || leaf.Library && strings.HasPrefix(leaf.File, "torch/")

@@ -52,7 +52,7 @@ func (o *sampleSplit) newTree(st *model.HostStack) HostTree {
 type HostCall struct {
 	Where    string // "train.py:41 in step"
 	Depth    int    // 0 is the outermost frame
-	From, To int64  // ns
+	From, To int64  // horizontal extent, ns from the start of the step
 }
 
 // Calls lays out the sampled stacks as an icicle graph whose width is the step. Stacks that begin with the same outer

@@ -12,7 +12,7 @@ import (
 // JobWaits holds the waits in the collectives of a job. A rank waits from its own arrival at a collective to the
 // arrival of the last rank; the rest of the collective is the transfer.
 type JobWaits struct {
-	Collectives int // collectives with records of several ranks
+	Collectives int // number of collectives that several ranks recorded
 	Ranks       []RankWaits
 	// Stragglers lists the ranks for which the others wait, as indexes into Ranks, the longest wait first.
 	Stragglers []int

@@ -21,7 +21,7 @@ type Recording struct {
 	// BeforeNS is how long, from the start of the recording, the devices may still run work launched before the
 	// recording; 0 if nothing shows such work.
 	BeforeNS   int64   `json:"before_ns,omitempty"`
-	Phases     []Phase `json:"phases,omitempty"` // phases outside all steps
+	Phases     []Phase `json:"phases,omitempty"` // start-up, compilation and graph capture
 	StepsCover float64 `json:"steps_cover"`      // share of the devices' work that steps launched; 0 without steps
 	// Refused lists sources of steps, such as the ranges of one name, that were rejected because their steps cover too
 	// little of the devices' work.
@@ -158,7 +158,7 @@ func (x *Index) Trains() bool {
 // steps if their launch was not recorded.
 func (x *Index) stepsCover() float64 {
 	var in, all int64
-	var last model.Span // the step of the previous operation
+	var last model.Span // the step that launched the previous operation
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
 		at := g.Start

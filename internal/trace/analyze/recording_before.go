@@ -19,7 +19,7 @@ func (x *Index) findWorkBefore() int64 {
 	seen := map[place]bool{}
 	var here place // stream of the previous operation
 	free := []int64{}
-	late := map[int32]int64{} // delays of the first operations of streams, by operation
+	late := map[int32]int64{} // delays of the first operations of streams, ns, by index into T.GPU
 	every := model.Sample(len(x.T.GPU))
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]

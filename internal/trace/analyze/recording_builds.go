@@ -36,7 +36,7 @@ func (x *Index) listBuilds(after int64) model.Spans {
 	}
 	builds := map[model.NameID]model.Spans{}
 	for _, l := range x.lanes {
-		var next model.Spans // builds of the kernel that the lane launches next
+		var next model.Spans // builds of the kernel that the thread launches next
 		for i := l.Lo; i < l.Hi; i++ {
 			h := &x.T.Host[i]
 			if start, paused := starts[h.Start]; paused && loads(h) {

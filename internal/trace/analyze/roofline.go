@@ -63,12 +63,12 @@ type RooflineOperator struct {
 	Name      string      `json:"name"`
 	Shapes    string      `json:"shapes"`
 	Within    string      `json:"within,omitempty"`    // shapes of the enclosing attention operator
-	Precision string      `json:"precision,omitempty"` // of its arithmetic
+	Precision string      `json:"precision,omitempty"` // of the arithmetic
 	Kernel    string      `json:"kernel"`              // the kernel with most of the time
 	Calls     float64     `json:"calls"`
 	NS        int64       `json:"ns"`
-	FLOPs     float64     `json:"flops"`  // of a call
-	Bytes     float64     `json:"bytes"`  // of a call
+	FLOPs     float64     `json:"flops"`  // per call
+	Bytes     float64     `json:"bytes"`  // read and written per call
 	Source    string      `json:"source"` // of the cost model
 	FLOPsPerS float64     `json:"flops_per_s"`
 	BytesPerS float64     `json:"bytes_per_s"`
@@ -99,7 +99,7 @@ func (o *RooflineOperator) Share() float64 {
 type CollectiveRate struct {
 	Kind  string  `json:"kind"`
 	Ranks int     `json:"ranks"`
-	Bytes int64   `json:"bytes"` // of a call: contribution of a rank; for an all-gather, what a rank receives
+	Bytes int64   `json:"bytes"` // per call: what a rank contributes; for an all-gather, what it receives
 	Calls float64 `json:"calls"` // per step
 	NS    int64   `json:"ns"`    // per step, including the wait for the last rank
 	// ShortestNS is the time of the shortest call, which waited least; both rates are computed from it.

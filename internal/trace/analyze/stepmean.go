@@ -103,7 +103,7 @@ type StepMean struct {
 	NS    int64 `json:"ns"`
 	MinNS int64 `json:"min_ns"` // the shortest step
 	MaxNS int64 `json:"max_ns"` // the longest step
-	Parts       // of the mean device
+	Parts       // the mean over the devices
 }
 
 // Stepped reports whether the trace has steps. Without steps, times refer to the recording window.
@@ -207,7 +207,7 @@ func meanStep(indexes []*Index) StepMean {
 		n = float64(max(windows, 1))
 	}
 	m.Parts = sums.divideBy(n)
-	m.NS = m.Parts.Total() // a rounded mean of the steps may differ
+	m.NS = m.Parts.Total() // the sum of the rounded parts; a rounded mean could differ by 1 ns
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS
 	}

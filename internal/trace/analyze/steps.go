@@ -25,7 +25,7 @@ type StepSpan struct {
 	// Tokens counts the tokens that a decode step computes, Context the tokens whose keys and values it reads; 0
 	// unknown. They come from the step name or the operands of attention.
 	Tokens, Context int64
-	Dropped         bool // does not count: a first step, an Empty step, or a step with a phase
+	Dropped         bool // left out of means and findings: warm-up, an Empty step, or a step with start-up
 	// Empty marks a last range of the profiler that has almost no work, because the recording ended in it.
 	Empty bool
 	// work counts the device operations launched in the step; without a device, the operators in the step.
@@ -38,7 +38,7 @@ type StepSpan struct {
 const profilerStep = "ProfilerStep"
 
 const (
-	// minRepeats is the least number of repeats of a range that marks steps.
+	// minRepeats is the least number of repeats from which a range can mark steps.
 	minRepeats = 3
 	// roundingNS is the longest overlap of consecutive ranges of one name: profilers round starts and lengths.
 	roundingNS = 1000 // ns

@@ -47,7 +47,7 @@ func parseTokens(name string) (tokens, context int64) {
 // attentionCalls counts the attention calls of a step by phase.
 type attentionCalls struct {
 	decode, prefill int
-	tokens, context int64 // of one layer: tokens decoded and keys read
+	tokens, context int64 // in the last decode call: tokens computed and keys read, over all sequences
 }
 
 // findSamplingSteps ends each step where the operator that chooses a token (argmax or multinomial) ends. It applies to

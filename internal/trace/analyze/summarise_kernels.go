@@ -58,7 +58,7 @@ func (k *kernelSums) addGroup(x *Index, name string, group []int32) {
 		d := g.Dur()
 		s.ns += d
 		s.durations = append(s.durations, d)
-		s.classes[x.class[i]&(maxClasses-1)] += d + 1 // + 1, so that operations of zero length count in ties
+		s.classes[x.class[i]&(maxClasses-1)] += d + 1 // + 1, so that operations of zero length count too
 		if op := x.gpuOp[i]; op >= 0 {
 			ops[x.T.Host[op].Name] += d + 1
 		}

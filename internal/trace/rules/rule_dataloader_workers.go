@@ -54,7 +54,7 @@ func (c *ruleContext) estimateWorkerGain(f fetchTimes, n int64) int64 {
 	if f.workers {
 		now := c.getWorkers()
 		if now == 0 {
-			return f.step // the number of workers is unknown
+			return f.step // the present number of workers is unknown
 		}
 		work = now * (rest + f.step)
 	}

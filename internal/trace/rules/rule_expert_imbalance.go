@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// leastImbalance is the least ratio of the longest to the mean expert time of a rank for a finding.
+	// leastImbalance: for a finding, the experts of one rank must take at least this many times the mean over the ranks.
 	leastImbalance = 1.2
 	// leastExperts is the least share of the step that the matrix products of experts must take for a finding.
 	leastExperts = 0.05

@@ -34,7 +34,7 @@ func (c *ruleContext) findExplicitSync() []analyze.Found {
 		}
 		sites.addHost(s.host, c.t.Host[s.host].Dur())
 	}
-	// A synchronization that only ends a copy is part of that copy's finding.
+	// Without other calls there is no finding: other rules report calls in item() and calls that only end a copy.
 	if free == 0 {
 		return nil
 	}

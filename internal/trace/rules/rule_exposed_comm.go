@@ -98,7 +98,7 @@ func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
 		}
 	})
 	for _, group := range kinds {
-		var ns, each []int64 // time of a call; time of a million elements
+		var ns, each []int64 // ns per call; ns per million elements
 		for _, g := range group {
 			op := &c.t.GPU[g]
 			ns = append(ns, op.Dur())

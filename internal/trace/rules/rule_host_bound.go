@@ -38,7 +38,7 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 		d, gaps = c.findMostStarved()
 	}
 	if c.quality.hidesDevice() {
-		return nil // trace-quality tells that nothing is known of the device
+		return nil // the rule trace-quality reports this
 	}
 	if unknown, when := c.findMostUnknown(); unknown != nil && when.Total() > gaps.Total() && when.Total()*100 >= c.span*idlePercent {
 		return []analyze.Found{c.describeUnknownIdle(unknown, when)}

@@ -98,7 +98,7 @@ func (c *ruleContext) adviseHostOperator(o analyze.OwnTime) string {
 		case !k.name.MatchString(o.Name):
 		case i == 0 && c.t.World == 1:
 			return "no collective calls in a job of one rank: it has no other rank to exchange data with"
-		case i == 0: // no device computes what a rank waits for
+		case i == 0: // without the advice to use a device: ranks wait for each other
 			return k.text
 		default:
 			return k.text + c.adviseUnusedDevice()

@@ -17,8 +17,8 @@ const (
 	boundWhole   = 16        // a trace without steps is tested in this many parts
 	launchGap    = 10        // a gap longer than this many median launch intervals is other host work
 	leastGap     = 100_000   // ns; shorter gaps never count as other host work
-	slowLaunch   = 500_000   // ns: longest median interval that launching takes; PyTorch, profiled, needs about a tenth
-	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may have unknown launches
+	slowLaunch   = 500_000   // ns: with a longer median interval the host does other work; profiled PyTorch needs a tenth
+	unknownLimit = int64(50) // at most 1/unknownLimit (2 %) of the time may be waits for unrecorded launches
 )
 
 // window is a time span of one device with the statistics of its kernels: their durations, the durations of their
@@ -27,7 +27,7 @@ type window struct {
 	model.Span
 	kernels, calls, intervals []int64
 	short                     int         // number of kernels below shortKernel
-	gaps                      model.Spans // starved time that is too long for launches
+	gaps                      model.Spans // waits for the host that are longer than launching takes
 }
 
 // findLaunchBound reports windows in which the host takes longer to start kernels than the device to run them. In such

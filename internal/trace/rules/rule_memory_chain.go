@@ -41,7 +41,7 @@ func (c *ruleContext) findMemoryChain() []analyze.Found {
 	}
 	gain := c.takeShares(func(g int32) float64 { return spare[g] })
 	if longestNS(gain)*100 < c.span*chainPercent {
-		return nil // elementwise-chain claims them together with others
+		return nil // the rule elementwise-chain reports these kernels
 	}
 	c.fusedBytes = spare
 	cl := c.claimByDevice(gain)
@@ -99,7 +99,7 @@ func (c *ruleContext) markMemoryChains(stream []int32, links map[int32]memoryLin
 			chains++
 			for i, g := range stream[lo:hi] {
 				l := links[rows[g]]
-				sides := 2.0 // reads the tensor from the operator before, and writes one for the operator after
+				sides := 2.0 // one tensor read from the previous operator, one written for the next
 				if i == 0 || i == hi-lo-1 {
 					sides = 1
 				}

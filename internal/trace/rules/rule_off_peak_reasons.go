@@ -18,8 +18,8 @@ var tileSize = lazyregexp.New(`(?:_|tilesize)(\d{2,3})x(\d{2,3})[x_]`)
 
 // productGrid describes how a kernel divides a matrix product among multiprocessors.
 type productGrid struct {
-	rows, columns int64 // tile size, elements
-	blocks, sms   int64 // thread blocks of the kernel, and multiprocessors of the device; 0 unknown
+	rows, columns int64   // tile size, elements
+	blocks, sms   int64   // thread blocks of the kernel, and multiprocessors of the device; 0 unknown
 	splits        int64   // split-K: blocks per tile, each for a part of K; 1 without split-K, 0 unknown
 	sumsNS, sums  int64   // time (ns) and number of the kernels that add up the parts of split-K
 	fill          float64 // share of the elements of all tiles that the product needs; 0 unknown

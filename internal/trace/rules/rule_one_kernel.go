@@ -29,8 +29,8 @@ var libraryKernel = lazyregexp.New(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thr
 
 // kernelSum adds up the launches of one kernel function. All instances of a template count as one function.
 type kernelSum struct {
-	name        string         // short
-	instances   []model.NameID // full names
+	name        string         // short name, without template arguments
+	instances   []model.NameID // full names of the instances of a template
 	ns          int64
 	launches    int
 	fewest      int64      // blocks of the smallest launch

@@ -97,7 +97,7 @@ func (c *ruleContext) getBlockedTime() int64 {
 	if c.host.Part(analyze.HostOutside) > 0 {
 		return math.MaxInt64
 	}
-	woken := int64(0) // the wait for a CPU after a block counts as blocked
+	woken := int64(0) // waiting for a CPU after a blocking call counts as blocked time
 	if c.host.RunDelayNS > 0 {
 		after := float64(c.host.RunDelayNS-c.host.PreemptedNS) / float64(c.host.RunDelayNS)
 		woken = int64(float64(c.host.Part(analyze.HostDelay)) * after)

@@ -135,7 +135,7 @@ func (c *ruleContext) findEagerDecode() []analyze.Found {
 				inside[d] = append(inside[d], model.Span{Start: w.began, End: w.ended})
 			}
 			if i > 0 {
-				continue // each step counts once
+				continue // count each step on the first device only
 			}
 			launched, replayed = launched+w.kernels, replayed+w.inGraph
 			if all++; !graph {

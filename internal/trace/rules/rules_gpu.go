@@ -12,7 +12,7 @@ import (
 // the step that launched it, because the device may lag behind the host by a step; without a recorded launch, to the
 // step in which it began.
 func (c *ruleContext) markSteadyOps(d *ruleDevice) {
-	var in model.Span // span of the previous operation, which most operations share
+	var in model.Span // the span of steps that contains the previous operation, and most often the next one
 	d.mine = make([]bool, len(d.Ops))
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
@@ -95,8 +95,8 @@ func (c *ruleContext) exclusiveByDevice(pick func(g int32) bool) map[int]model.S
 	return out
 }
 
-// takeShares returns, by device, the given share of the time of each operation in which only operations with a share
-// run. share returns the share of operation g, 0 for none.
+// takeShares returns, by device, the fraction share(g) of the exclusive time of each operation g. This is the time in
+// which only operations with a fraction above 0 run.
 func (c *ruleContext) takeShares(share func(g int32) float64) map[int]model.Spans {
 	exposed := c.exclusiveByDevice(func(g int32) bool { return share(g) > 0 })
 	out := map[int]model.Spans{}

@@ -87,7 +87,7 @@ func (c *ruleContext) adviseLoader(f fetchTimes) (string, int64) {
 func (c *ruleContext) describeShortage(f fetchTimes, n int64) string {
 	if len(c.devices) == 0 {
 		if s := c.t.Sampled; s != nil && s.Facts.Threads > 0 && int64(s.Facts.Threads) <= int64(c.countCPUs())-n {
-			return "" // the CPUs are already divided
+			return "" // PyTorch's threads already leave CPUs for the workers
 		}
 		if int64(c.countCPUs()) <= n {
 			return ""

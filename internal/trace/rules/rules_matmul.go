@@ -90,7 +90,7 @@ func parseMatmul(name string) matmul {
 		return matmul{}
 	}
 	if m.kind == matmulAttention {
-		// Fused attention in 16 bits runs on tensor cores. In FP32 the name does not show the cores.
+		// Fused attention in 16 bits runs on tensor cores. In FP32 the name does not show whether it uses them.
 		if sixteen.MatchString(s) {
 			m.prec = precHalf
 		}
@@ -105,7 +105,7 @@ func parseMatmul(name string) matmul {
 func (c *ruleContext) nameKernelPrecision(kernel model.NameID) string {
 	m := c.names[kernel].matmul
 	if m.kind != notMatmul && m.prec == precHalfSIMT {
-		return precisionNames[precHalf] // the peak of tensor cores is the bound
+		return precisionNames[precHalf] // the bound is the peak rate of tensor cores, which the kernel could use
 	}
 	return precisionNames[m.prec]
 }
@@ -156,7 +156,7 @@ func parsePrecision(s string) precision {
 		case ordinary.MatchString(s):
 			return precHalfSIMT
 		}
-		return precUnknown // operand types alone, as in templates of engines, do not show the cores
+		return precUnknown // operand types alone do not show whether the kernel uses tensor cores
 	case double.MatchString(s):
 		return precFP64
 	case simtFP32.MatchString(s), fp32Conv.MatchString(s):

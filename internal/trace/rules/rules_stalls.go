@@ -71,7 +71,7 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	}
 	for _, s := range out {
 		if c.t.Host[s.host].Start < c.x.Before() {
-			continue // waits for work from before the recording
+			continue // the call waits for work launched before the recording
 		}
 		if c.x.InSteady(c.t.Host[s.host].Start) {
 			steady = append(steady, s)
@@ -172,7 +172,7 @@ func (c *ruleContext) blockedSpan(s *stall) model.Span {
 
 // profilerShare: the profiler takes at most 1/profilerShare of host time. Host-bound programs took 1.1 to 1.25 times as
 // long with the profiler.
-const profilerShare = 5 // at most 1/profilerShare
+const profilerShare = 5
 
 // waitCaveat is the caveat of every finding that claims the idle time which a wait of the host causes.
 const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
@@ -192,11 +192,11 @@ func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Span
 	if len(blocked) == 0 {
 		return nil
 	}
-	// Before its first operation a device may run work from before the recording; these rules ignore waits for it.
+	// Before its first recorded operation a device may run earlier work, so idle time there does not count.
 	starved := d.Starved.Within(d.Worked).And(c.lived)
 	out := []model.Span(starved.And(blocked))
 	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.listDrains(d, gone)
-	var ahead, even int64 // lead of the host, and the last time without a lead
+	var ahead, even int64 // lead of the host, ns, and the last time at which the lead was computed
 	for len(rest) > 0 {
 		next := rest[0].Start
 		switch {
