@@ -333,7 +333,7 @@ func actionOf(f *gpuprof.Finding) *gpuprof.Action {
 	}
 	a := &gpuprof.Action{Text: "Change: " + f.PyTorch, Command: f.TryCommand()}
 	switch {
-	case f.Rule == gpuprof.RuleNotSteady || f.Rule == gpuprof.RuleTraceQuality: // the advice changes the recording, not the program
+	case f.Rule == gpuprof.RuleNotSteady || f.Rule == gpuprof.RuleTraceQuality: // the advice is to record again
 		a.Text = gpuprof.AsSentence(f.PyTorch)
 	case f.PyTorch == NoChange && a.Command != "":
 		a.Text = "No change is known for this kind of program. To measure one of yours:"

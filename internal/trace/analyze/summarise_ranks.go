@@ -113,7 +113,7 @@ func markStragglers(indexes []*Index, ranks []RankTime, job *JobWaits) (places [
 			return t.Input == r.Input && t.Device == indexes[r.Input].DeviceID(r.Device)
 		})
 	}
-	all, waited := int64(0), make([]int64, len(job.Ranks)) // median wait of others for each rank, ns per step; all: the sum
+	all, waited := int64(0), make([]int64, len(job.Ranks)) // median wait of other ranks, ns per step, and its sum
 	order := make([]int, len(job.Ranks))
 	for by := range job.Ranks {
 		var waits []int64
