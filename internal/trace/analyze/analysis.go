@@ -148,7 +148,7 @@ type DeviceAccount struct {
 	Step Parts `json:"step"`
 }
 
-// Waits divides idle time by the states of DeviceAccount.
+// Waits divides idle time into starved, queued and unknown time (see DeviceTime).
 type Waits struct {
 	StarvedNS int64 `json:"starved_ns"`
 	QueuedNS  int64 `json:"queued_ns"`

@@ -20,7 +20,7 @@ type JobWaits struct {
 
 // RankWaits holds the waits of one rank, which is a device of one trace.
 type RankWaits struct {
-	Input, Device int // index into Trace.Devices
+	Input, Device int // indices of the trace file and of the device in Trace.Devices
 	// For maps a rank (index into Ranks) to the time in which this rank waits for that rank in collectives. AloneNS is
 	// the part of For in which the device has no other work. Both cover only the steps that are not dropped.
 	For     map[int]model.Spans

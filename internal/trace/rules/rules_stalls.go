@@ -174,7 +174,7 @@ func (c *ruleContext) blockedSpan(s *stall) model.Span {
 // long with the profiler.
 const profilerShare = 5
 
-// waitCaveat is the caveat of every finding that claims the idle time which a wait of the host causes.
+// waitCaveat is the caveat of findings that claim the device's idle time after a wait of the host.
 const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
 
 // starvedByBlocking returns the starved time of a device (idle, nothing launched) that would vanish if its process were

@@ -52,9 +52,9 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 	return order
 }
 
-// judgeRun judges whether the repeats of a run are periods of the program. explained is the share of launches (or of
-// device time, if that is less) that would remain if each repeat had the median count of each name. extra is the share
-// of launches or device time beyond the median counts that recurs at equal distances.
+// judgeRun judges whether the repeats of a run are periods of the program. explained compares them with a repeat that
+// has the median count of each name: it is the share of launches (or of device time, if less) that both have. extra is
+// the share of launches or device time beyond the median counts that recurs at equal distances.
 func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 	var n, all, ns, allNS float64
 	kinds := s.countNames(r)
