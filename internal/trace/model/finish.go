@@ -124,7 +124,8 @@ func sortOrder(order []int32, less func(a, b int32) bool) {
 	}
 }
 
-// mergeRuns merges the sorted v[:mid] and v[mid:] in place; tmp holds the part of the first run that moves.
+// mergeRuns merges the sorted v[:mid] and v[mid:] in place. It copies the part of the first run that moves to tmp, and
+// returns tmp for reuse.
 func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
 	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
 	tmp = append(tmp[:0], v[lo:mid]...)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Limit removes the records from a closed recording that begin more than stretch ns after its first kernel or graph
-// (without both, its first device operation). It returns their number. It moves kept records forward within the file;
-// if it is interrupted, the part already moved is still a valid recording.
+// Limit removes the records of a closed recording that begin more than stretch ns after the first kernel or graph, or
+// after the first device operation if there are neither. It returns the number of removed records. Limit moves the
+// kept records towards the start of the file. If it is interrupted, the part already moved is a valid recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
 	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {

@@ -27,7 +27,7 @@ type merger struct {
 	host        table[model.Host]
 	gpu         table[model.GPU]
 	memory      table[model.MemoryEvent]
-	perLane     []int
+	perLane     []int    // number of host events by lane
 	laneIndex   []uint32 // by lane: index in Trace.Lanes
 	inUse       []bool
 	deviceIndex []uint16 // by device slot: index in Trace.Devices
@@ -49,7 +49,7 @@ type merger struct {
 	room               *model.Room
 	onOutside          func(text []byte, at int64) // gets the text around the events; nil if nobody needs it
 	texts              int64                       // memory of names, stacks and threads
-	full               bool                        // the rest of the events is dropped
+	full               bool                        // the memory budget is used up: further events are dropped
 	tooLong            bool                        // the element at unfinished is longer than carryMax
 	unfinished         int64                       // index of an unfinished event, -1 none
 	textLen            int64                       // length of the text
