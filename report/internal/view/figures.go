@@ -215,7 +215,7 @@ type CurvePoint struct {
 	Value  string
 	Step   *gpuprof.Series
 	Rate   *gpuprof.Series // nil if not measured
-	Number bool // X is the setting's value
+	Number bool            // X is the setting's value
 }
 
 // Scaling splits a sweep into curves over one setting: the numeric setting with most values, or without a numeric one
