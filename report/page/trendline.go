@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Signs in a trend line: before the first session after a change, before the first session of another machine or other
-// settings (class), and in place of a bar for a value far outside the line's range.
+// Signs in a trend line. changeSign precedes the first session after a change. classSign precedes the first session of
+// another class, which is a machine with settings. outsideSign replaces the bar of a value far outside the line's range.
 const (
 	changeSign  = '|'
 	classSign   = '¦'

@@ -188,7 +188,7 @@ func (t *Trace) largestGroup() (first, last int64) {
 		for hi < len(starts) && starts[hi]-starts[hi-1] <= apartNS {
 			hi++
 		}
-		if hi-lo >= most { // of two equally large groups, the later one: a clock that was not read shows 0
+		if hi-lo >= most { // of equally large groups, take the later one: times that were not recorded are 0
 			most, first, last = hi-lo, starts[lo], starts[hi-1]
 		}
 		lo = hi
@@ -276,7 +276,8 @@ func (k *recordGate) callOf(host int32) Call {
 	return CallNone
 }
 
-// unlinkShared unlinks kernels whose plain launch already started an earlier kernel.
+// unlinkShared sets Launch to -1 for kernels whose launch call already started an earlier kernel. Graph launches may
+// start several kernels.
 func (k *recordGate) unlinkShared() {
 	owned := make([]bool, len(k.t.Host))
 	for i := range k.t.GPU {

@@ -57,7 +57,7 @@ type HostLoader struct {
 	StartS           float64 `json:"start_s"` // time of all starts but the first, s
 }
 
-// SampledWindow is the only event in the trace of a Python program sampled without torch.
+// SampledWindow is the name of the only event in the trace of a Python program without torch.
 const SampledWindow = "gpuprof: sampled window"
 
 // HostOptimizer holds the settings of the optimizer that ends a step.
@@ -91,8 +91,8 @@ type HostSamples struct {
 	Frames   []HostFrame
 	Stacks   []HostStack
 	Borders  []int // indices of the frames on the stack at a step boundary: they run whole steps
-	// WaitedS is the time in which some task of the machine waited for a CPU in recorded steps, ThrottledS the time in
-	// which the process's control group was throttled; negative if unknown.
+	// In recorded steps, some task of the machine waited for a CPU for WaitedS, and the process's control group was
+	// throttled for ThrottledS, s; negative if unknown.
 	WaitedS, ThrottledS float64
 	Facts               HostFacts
 	BareS               float64 // duration of a step without recording and sampling, s; 0 unknown

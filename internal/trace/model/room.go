@@ -23,8 +23,8 @@ const (
 // TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace. If a file exceeds the budget, the trace keeps the events that begin before
-// Until, wherever they are in the file, so that the figures up to Until are right.
+// Room is the memory budget of a trace. If a file exceeds the budget, the trace keeps only the events that begin before
+// Until. It keeps all of these, wherever they are in the file, so that the figures up to Until are right.
 type Room struct {
 	budget int64
 	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.

@@ -149,7 +149,7 @@ func (m *merger) readCarry(final bool) {
 	m.readWindow(buf, n, 0, at, final)
 }
 
-// readAfter reads the text of a block after its batch.
+// readAfter reads the text of a block after the part that its batch, done, covers.
 func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	if done.ended {
 		m.closeEvents()
