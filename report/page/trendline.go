@@ -8,7 +8,7 @@ import (
 )
 
 // Signs in a trend line. changeSign precedes the first session after a change. classSign precedes the first session of
-// another class, which is a machine with settings. outsideSign replaces the bar of a value far outside the line's range.
+// another class (machine and settings). outsideSign replaces the bar of a value far outside the line's range.
 const (
 	changeSign  = '|'
 	classSign   = '¦'

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rocprofv3 of ROCm 7 writes rocpd databases. The tables of one process share a suffix, the UUID of the recording. A
+// rocprofv3 of ROCm 7 writes rocpd databases. The names of the tables of one process end in the same UUID. A
 // merged database has a set of tables for each process, and ids count within a set. The reader ignores the views that
 // join the tables. Events contain their start and end (schema 3), or ids of rows of rocpd_timestamp and rocpd_track
 // (later schemas). The schema is in source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk. An operation and the
