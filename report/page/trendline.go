@@ -15,7 +15,7 @@ const (
 	outsideSign = '!'
 )
 
-// trendColumns limits the bars of a trend line, one column each; signs come on top.
+// trendColumns limits the number of bars in a trend line. Signs are not counted.
 const trendColumns = 32
 
 // trendLine draws the sessions of a metric as bars, scaled from the 2nd to the 98th percentile; a bar may be the median

@@ -236,7 +236,8 @@ func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
-	// The starved part of a gap ends where the queued part begins; the operation comes after both.
+	// A gap may have a starved part (nothing is launched) and then a queued part (launched, but not begun). The
+	// operation comes after both.
 	if next == len(t.Ops) {
 		return out
 	}

@@ -41,7 +41,7 @@ func NewRoom(bytes int64) *Room {
 	return &Room{budget: bytes, Until: math.MaxInt64}
 }
 
-// Keeps reports whether an event that begins at a time is kept, and counts it in Left if not.
+// Keeps reports whether an event begins before Until. Otherwise it counts the event in Left.
 func (r *Room) Keeps(start int64) bool {
 	if start < r.Until {
 		return true

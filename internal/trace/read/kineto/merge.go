@@ -310,7 +310,8 @@ func (m *merger) putHost(h model.Host) {
 	m.host.appendRow(h)
 }
 
-// putGPU stores a device event whose name has the merger's number.
+// putGPU stores a device event after its name was renumbered. g.Launch holds the device's id in the file; putGPU sets
+// g.Device from it.
 func (m *merger) putGPU(g model.GPU) {
 	id := int(g.Launch)
 	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {
