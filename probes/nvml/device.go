@@ -181,7 +181,7 @@ func (d *Device) Throttles() map[string]float64 {
 	return out
 }
 
-// Processes lists the processes with a context on the GPU. This process must have one.
+// Processes lists the processes with a context on the GPU. This process must have a context on the GPU too.
 func (d *Device) Processes() ([]Process, bool) {
 	list, err := d.whole.listProcesses()
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Device) Foreign() (n int, ok bool) {
 // latencyCalls is the number of calls for the median of Latency.
 const latencyCalls = 21
 
-// Latency returns the median time of a call that reads the clock.
+// Latency returns the median time of an NVML call, which reads the clock of the multiprocessors.
 func (d *Device) Latency() (time.Duration, bool) {
 	var took []time.Duration
 	for range latencyCalls {
@@ -214,7 +214,8 @@ func (d *Device) Latency() (time.Duration, bool) {
 	return took[len(took)/2], true
 }
 
-// EnergyPeriod reads the counter each energyPoll until energyMoves changes, for at most energyTime.
+// EnergyPeriod reads the counter every energyPoll until the counter has changed energyMoves times, for at most
+// energyTime.
 const (
 	energyPoll  = time.Millisecond
 	energyMoves = 9

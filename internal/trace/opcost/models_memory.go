@@ -221,7 +221,7 @@ func countEmbedding(c *call) (flops, bytes float64) {
 	return 0, n*c.elementSize(1) + 2*n*float64(table[1])*c.elementSize(0)
 }
 
-// embeddingBackward zeroes the gradient of the whole table and adds the rows.
+// embeddingBackward returns the cost of setting the gradient of the whole table to 0 and adding the gradients of rows.
 func embeddingBackward(c *call) (flops, bytes float64) {
 	gy := c.tensorDims(0, -1)
 	return 0, c.readBytes(0) + c.readBytes(1) + float64(c.requireInteger(2))*float64(gy[len(gy)-1])*c.elementSize(0)
