@@ -31,8 +31,8 @@ type CutStep struct {
 	Host    Span   `json:"host"` // as recorded, ns
 	Process int32  `json:"process"`
 	Thread  int64  `json:"thread"`
-	Dropped bool   `json:"dropped"`
-	Empty   bool   `json:"empty"`
+	Dropped bool   `json:"dropped"` // findings do not cover the step, such as the first one
+	Empty   bool   `json:"empty"`   // the profiler left this range after the last step; it has almost no work
 }
 
 // KeepsHost reports whether the cut trace contains a host event with these times, ns.

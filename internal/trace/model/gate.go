@@ -11,7 +11,7 @@ import (
 const (
 	// overrunNS is the longest accepted overlap of consecutive records of a stream: old profilers round to microseconds.
 	overrunNS = 1000
-	// apartNS is the longest pause in a recording. Records beyond a longer pause have wrong times.
+	// apartNS is the longest accepted pause in a recording, ns. Records beyond a longer pause have wrong times.
 	apartNS = 24 * 3600 * 1_000_000_000
 	// lateNS is the longest accepted time from the span of the host events to device work. If that span is longer than
 	// lateNS, its length is the limit.

@@ -234,7 +234,7 @@ const (
 // Framework is the framework of a program, if the recording shows it.
 type Framework uint8
 
-// Frameworks; the highest one in a process counts.
+// Frameworks. If a process uses several, the one with the highest number counts.
 const (
 	OtherFramework Framework = iota // plain CUDA, another framework, or unknown
 	JAX
