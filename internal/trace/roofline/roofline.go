@@ -1,7 +1,8 @@
 // Package roofline compares the operators of a recording with the peak rates of the device. For each operator it
-// computes the bound, the share of it that is reached, and the time above it. It makes an analyze.Roofline from an
-// analyze.Index with recorded arguments and the precision of kernels by name. Costs come from opcost or from XLA's
-// profiler, rates from data sheets. It imports no reader and no rule.
+// computes the bound (the least time at peak rates), the reached share of the bound, and the time above the bound. The
+// input is an analyze.Index with recorded arguments, and the precision of kernels by name; the output is an
+// analyze.Roofline. Costs come from opcost or from XLA's profiler, rates from data sheets. The package imports no
+// reader and no rule.
 package roofline
 
 import (

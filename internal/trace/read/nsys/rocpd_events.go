@@ -66,7 +66,7 @@ func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table stri
 	return r.scanRows(ctx, "SELECT "+joinColumns(sel)+from, len(sel), leastRow, func(v []any) { r.readRow(v, row) })
 }
 
-// globalTid packs process and thread of an event in the way of nsys.
+// globalTid packs process and thread of an event into one number, as nsys does (see the package comment).
 func (p *processTables) globalTid(v []any) int64 {
 	pid, tid := integerOrZero(v[0]), integerOrZero(v[1])
 	if n, ok := p.pids[pid]; ok {
