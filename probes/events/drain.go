@@ -35,8 +35,8 @@ type Block struct {
 }
 
 // Drain reads a block's records; the streams must be idle. anchorHost is the result of Reset. Device times are measured
-// from the begin event of their step, and each begin event from the one before, so that single-precision times stay
-// exact in a long block. They are scaled if the two clocks run at different rates.
+// from the begin event of their step, and each begin event from the previous one. So single-precision times stay exact
+// in a long block. They are scaled if the two clocks run at different rates.
 func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
 	if r.err != nil {
 		return nil, r.err

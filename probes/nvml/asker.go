@@ -116,8 +116,8 @@ func (d DeviceInfo) ECCHealth() (fault, fix string) {
 	return "", ""
 }
 
-// repairedRows returns the number of memory rows that spare rows replaced. It is 0 if NVML does not report the number,
-// or does not report that no row waits for a replacement and none failed.
+// repairedRows returns the number of memory rows that spare rows replaced. It is 0 unless NVML reports the number, and
+// also reports that no row waits for a replacement and no replacement failed.
 func (d DeviceInfo) repairedRows() float64 {
 	if !Known(d.RemappedRows) || d.RemapPending != Off || d.RemapFailed != Off {
 		return 0

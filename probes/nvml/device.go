@@ -12,9 +12,9 @@ import (
 )
 
 // Device is the telemetry of one GPU or MIG instance (Library.Device); a zero Device reports everything as unknown. Its
-// methods are safe for concurrent use, except Start and Stop. Of a MIG instance, clocks, temperature, link, throttling
-// and processes are of the whole GPU, memory is its own, and power, energy and utilisation are unknown, since NVML has
-// only their sums over all instances.
+// methods are safe for concurrent use, except Start and Stop. For a MIG instance, NVML reports clocks, temperature,
+// link, throttling and processes of the whole GPU, and only the memory of the instance. Power, energy and utilisation
+// are unknown, since NVML has only sums over all instances.
 type Device struct {
 	whole gated
 	part  gated // the MIG instance; empty for a whole GPU
@@ -181,7 +181,7 @@ func (d *Device) Throttles() map[string]float64 {
 	return out
 }
 
-// Processes lists the processes with a context on the GPU. This process must have one.
+// Processes lists the processes with a context on the GPU. This process must have a context on the GPU too.
 func (d *Device) Processes() ([]Process, bool) {
 	list, err := d.whole.listProcesses()
 	if err != nil {
@@ -190,8 +190,8 @@ func (d *Device) Processes() ([]Process, bool) {
 	return d.procs.markOwn(list, true), true
 }
 
-// Foreign returns the number of processes on the GPU that are not ours: not this one, not its descendants, not the
-// gpuprof that waits for it (isOurs).
+// Foreign returns the number of processes on the GPU that are not ours. Ours are this process, its descendants, and the
+// gpuprof that started this process and waits for its end (isOurs).
 func (d *Device) Foreign() (n int, ok bool) {
 	list, ok := d.Processes()
 	return countForeign(list), ok
@@ -200,7 +200,7 @@ func (d *Device) Foreign() (n int, ok bool) {
 // latencyCalls is the number of calls for the median of Latency.
 const latencyCalls = 21
 
-// Latency returns the median time of a call that reads the clock.
+// Latency returns the median time of an NVML call, which reads the clock of the multiprocessors.
 func (d *Device) Latency() (time.Duration, bool) {
 	var took []time.Duration
 	for range latencyCalls {
@@ -214,7 +214,8 @@ func (d *Device) Latency() (time.Duration, bool) {
 	return took[len(took)/2], true
 }
 
-// EnergyPeriod reads the counter each energyPoll until energyMoves changes, for at most energyTime.
+// EnergyPeriod reads the counter every energyPoll until the counter has changed energyMoves times, for at most
+// energyTime.
 const (
 	energyPoll  = time.Millisecond
 	energyMoves = 9

@@ -122,9 +122,9 @@ func (g gated) nearCPUs(cpus int) ([]uint, error) {
 	return g.gpu.nearCPUs(cpus)
 }
 
-// Device returns the GPU or MIG instance of a name: NVML's index ("0"), GPU and instance index ("0:1"), a UUID or its
-// beginning with or without the prefix GPU- or MIG-, a PCI bus id, or the profile of a MIG instance ("1g.10gb"). The
-// error is an ErrDevice that lists the devices. ThrottledS counts from this call.
+// Device returns the GPU or MIG instance of a name. A name is NVML's index ("0"), a GPU and an instance index ("0:1"),
+// the beginning of a UUID, a PCI bus id, or the profile of a MIG instance ("1g.10gb"). A UUID may lack the prefix GPU-
+// or MIG-. The error is an ErrDevice that lists the devices. ThrottledS counts from this call.
 func (l *Library) Device(name string) (*Device, error) {
 	list := l.Devices()
 	at, err := Select(list, name)

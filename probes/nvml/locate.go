@@ -12,7 +12,7 @@ import (
 // Located is an NVIDIA GPU in the kernel's lists, known even if NVML cannot query it.
 type Located struct {
 	PCI  string // "0000:17:00.0"
-	UUID string // UUID that the driver read when it last started the GPU; "" if it never did
+	UUID string // UUID that the driver read at the last start of the GPU; "" if the driver never started the GPU
 	// Driver reports that the NVIDIA driver lists the GPU, not just the PCI bus.
 	Driver bool
 }

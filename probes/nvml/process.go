@@ -70,7 +70,7 @@ func (p procs) commandName(pid int) string {
 }
 
 // isOurs reports whether pid is this process, a descendant, or the gpuprof that started this process and waits for it.
-// The latter has opened the device to check the settings, so that NVML lists it until it ends.
+// That gpuprof opened the device to check the settings, so that NVML lists its process until its end.
 func (p procs) isOurs(pid int) bool {
 	return p.isBelow(pid, p.self) || p.commandName(pid) != "" && p.commandName(pid) == p.commandName(p.self) && p.isBelow(p.self, pid)
 }

@@ -38,7 +38,7 @@ func (d *Device) Resume() {
 // Stop ends the sampling, takes a last reading and returns the tracks by name:
 //
 //	gpu_sm_clock, gpu_memory_clock   Hz
-//	gpu_power                        W, instant where Facts()["power"] says so
+//	gpu_power                        W, an instant reading if Facts()["power"] is "instant", else averaged over 1 s
 //	gpu_temperature                  C
 //	gpu_utilisation                  1, share of time in which a kernel ran
 //	gpu_memory_activity              1, share of time in which memory was busy

@@ -1,7 +1,7 @@
 // Package brief shortens a result document of gpuprof (a run, an analysis, a comparison) to a number of tokens, for
-// agents that read it with a language model. The short document has the answer, the findings with their change and the
-// command that verifies the change, and counts of omitted items. A builder is a pure function of the complete document;
-// Write shortens its result to the number of tokens and encodes it.
+// language models. The short document has the answer, the findings with their change and the command that verifies the
+// change, and counts of omitted items. A builder is a pure function of the complete document; Write shortens its result
+// to the number of tokens and encodes it.
 package brief
 
 import (

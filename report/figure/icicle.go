@@ -38,8 +38,9 @@ const (
 	deepestCall    = 32
 )
 
-// HostCalls draws the sampled stacks of the host thread as an icicle, outermost frame at the top, over the mean step
-// (the window if there are no steps). Of outer frames that contain all samples, only the innermost is drawn.
+// HostCalls draws the sampled stacks of the host thread as an icicle with the outermost frame at the top. The width is
+// the mean step, or the window if there are no steps. Of outer frames that contain all samples, only the innermost is
+// drawn.
 func HostCalls(a *analyze.Analysis) *Figure {
 	f := newAnalysisFigure("calls", "Host thread by call", "The frames of the sampled stacks of the host thread, the outermost at the top: each is as wide as its time and its callees' in the mean step or the recording window.", a)
 	if a.Host == nil || len(a.Host.Stacks) == 0 {

@@ -193,7 +193,7 @@ func (d *drawing) addSwatch(e Entry, x, y float64) {
 	}
 }
 
-// fitPanels drops rows and panels that do not fit a height of room; left is a note with the number of dropped ones.
+// fitPanels drops rows and panels that do not fit into the height room; left is a note with the number of dropped ones.
 func fitPanels(all []Panel, room float64) (out []Panel, left string) {
 	out = all
 	for len(out) > 1 && stretchFactor(out, room) < leastPanels {

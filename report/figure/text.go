@@ -46,7 +46,7 @@ var faces = sync.OnceValue(func() *font.Cache {
 	})
 })
 
-// embeddedFont parses an embedded font. It panics on a damaged one: every test of a figure would fail.
+// embeddedFont parses an embedded font. It panics on a damaged font, which every test of a figure would show.
 func embeddedFont(weight xfont.Weight, file []byte) font.Face {
 	f, err := opentype.Parse(file)
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// ticksOf returns labelled ticks of an axis of length long, px, about each px apart.
+// ticksOf returns labelled ticks of an axis. long is the length of the axis and each the preferred distance of ticks,
+// both in units of the layout.
 func (a *Axis) ticksOf(long, each float64) []Tick {
 	most := int(min(max(long/each, 2), 9))
 	switch {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// traceRows limits the rows of a table in HTML; traceFindings and operatorRows limit findings and operators elsewhere.
+// traceRows limits the rows of a table in HTML. traceFindings and operatorRows limit findings and operators in other
+// formats.
 const (
 	traceRows     = 60
 	traceFindings = 5

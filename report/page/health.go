@@ -33,7 +33,8 @@ func Health(r *health.Report) (*Page, error) {
 	}}, nil
 }
 
-// healthOf counts the GPUs of a node; without a number if the report covers all GPUs as one.
+// healthOf returns the GPUs of a node with their number: "8 GPUs of node1". If the report covers all GPUs as one
+// device, the text has no number.
 func healthOf(r *health.Report) string {
 	text := gpuprof.Plural(len(r.Devices), "GPU")
 	if slices.ContainsFunc(r.Devices, func(c health.Card) bool { return c.Device == health.AllGPUs }) {

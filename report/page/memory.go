@@ -203,7 +203,8 @@ func memoryChanges(a *memsnap.Analysis) Section {
 	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
 }
 
-// memoryWhatIf has a row per setting with which the requests were replayed, or the reason why they were not.
+// memoryWhatIf has a row per allocator setting with which the recorded allocations were replayed, or the reason why
+// they were not replayed.
 func memoryWhatIf(d *memsnap.Device) []Block {
 	if c := &d.Check; !c.Passed && c.Reason != "" && d.Events > 0 {
 		text := "Other settings of the allocator were not replayed: " + c.Reason

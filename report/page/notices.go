@@ -18,7 +18,7 @@ type notice struct {
 	Where string // "4 of 5 runs"; empty when there is one run and one process
 	Text  string // the words common to all; "…" replaces the others
 	Fix   string
-	Each  []string // the differing words of each: "batch=64: -1.85 % and 0.92 %"
+	Each  []string // for each run or process, its words in place of "…": "batch=64: -1.85 % and 0.92 %"
 }
 
 // Head returns the code with the runs that have the warning.

@@ -136,8 +136,8 @@ type Table struct {
 	Caption string // HTML only; "" for the name
 	Columns []Column
 	Rows    []Row
-	// Max limits the rows on a terminal, in Markdown and in HTML; 0 means no limit, and rows with Keep have five times
-	// as much. More is the text about omitted rows: "%d more in --format json".
+	// Max limits the rows on a terminal, in Markdown and in HTML; 0 means no limit. Rows with Keep have a limit of
+	// their own, five times as high. More is the text about omitted rows: "%d more in --format json".
 	Max  [3]int
 	More string
 	// Folded is the summary line under which the table is hidden at first, in formats with such lines.

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// probeLine returns the step of the separate pass that timed the stages; false if there was none.
+// probeLine returns a line with the step time of the separate pass that timed the stages; false if there was none.
 func probeLine(r *gpuprof.Run) (Line, bool) {
 	if !r.ProbedStep.Usable() {
 		return Line{}, false
@@ -37,8 +37,8 @@ func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
-// calibratedBound returns the calibrated cost of a step's spans, as a share of a step without probes. It bounds the
-// cost on the host only: on a GPU, events also delay the next kernel.
+// calibratedBound returns an upper bound of the cost of a step's probes: their calibrated cost as a share of a step
+// without probes. It has a bound only for device kind "host", because on a GPU events also delay the next kernel.
 func calibratedBound(r *gpuprof.Run) (share float64, how string, ok bool) {
 	c, step := r.ProbeCost, view.Usable(r.BareStep)
 	if r.ProbedStep.Usable() || step == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// sparkBars has the bars of a sparkline. The first is for an empty bin only, so that one sample is visible.
+// sparkBars has the bars of a sparkline. Only an empty bin gets the first bar, so that a single sample is visible.
 const sparkBars = "▁▂▃▄▅▆▇█"
 
 // drawSpark draws a histogram of a series from the 2nd to the 98th percentile; the end bins include samples beyond. It

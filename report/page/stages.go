@@ -62,8 +62,8 @@ func methodText(method string) string {
 	return method
 }
 
-// stagesOf builds the table of stages. Kernels are rows in HTML, and a table of their own in Markdown. On a terminal
-// the summary below the table has the gap, so the table has no row for it.
+// stagesOf builds the table of stages. Kernels are rows in HTML, and a table of their own in Markdown. On a terminal,
+// the table has no row for the gap (time outside all stages), because the summary below the table states the gap.
 func stagesOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
 	if !view.HasTimes(r) {

@@ -46,7 +46,7 @@ type timelineRow struct {
 	// operations.
 	Sums   string  `json:"sums,omitempty"`
 	Mix    []int64 `json:"mix,omitempty"`
-	Hidden int     `json:"hidden,omitempty"`
+	Hidden int     `json:"hidden,omitempty"` // operations that are not drawn (see boxRow)
 	Stacks []int   `json:"stacks,omitempty"` // stack of each box, from 1; 0: none
 }
 

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Signs in a trend line: before the first session after a change, before the first session of another machine or other
-// settings (class), and in place of a bar for a value far outside the line's range.
+// Signs in a trend line. changeSign precedes the first session after a change. classSign precedes the first session of
+// another class (machine and settings). outsideSign replaces the bar of a value far outside the line's range.
 const (
 	changeSign  = '|'
 	classSign   = '¦'
 	outsideSign = '!'
 )
 
-// trendColumns limits the bars of a trend line, one column each; signs come on top.
+// trendColumns limits the number of bars in a trend line. Signs are not counted.
 const trendColumns = 32
 
 // trendLine draws the sessions of a metric as bars, scaled from the 2nd to the 98th percentile; a bar may be the median

@@ -69,7 +69,7 @@ func conclusionSection(r *tune.Result) Section {
 		return s
 	}
 	facts := Lines{}
-	if rec == nil { // with a recommendation, the answer has both
+	if rec == nil { // with a recommendation, the answer states the conclusion and the command
 		facts.Lines = dropEmpty(Line{Label: "conclusion", Value: c.Text}, Line{Label: "the default", Value: c.Command, Code: true})
 	}
 	add := func(label, value, note string) {

@@ -25,11 +25,11 @@ const (
 	tidFindings      = 100
 )
 
-// WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has its steps, a row per device (busy,
-// starved, queued or unknown at every instant), each gap with the event that ended it, and a row per finding with the
-// time that it claims. xs are the indexes of a.Inputs, in order; an input whose index is nil has only steps and
-// findings. If all recordings overlap, as for the ranks of a job, times count from the first event of all inputs, and
-// otherwise from each input's first event. base_ns in otherData is the subtracted time.
+// WriteAnalysis writes the breakdown of the analyzed traces' time. Each input has a row of steps, a row per device, and
+// a row per finding with the time that it claims. A device is busy, starved, queued or unknown at every instant; each
+// gap has the event that ended it. xs are the indexes of a.Inputs, in order; an input whose index is nil has only steps
+// and findings. If all recordings overlap, as for the ranks of a job, times count from the first event of all inputs,
+// and otherwise from each input's first event. base_ns in otherData is the subtracted time.
 func WriteAnalysis(w io.Writer, a *analyze.Analysis, xs []*analyze.Index) error {
 	if a == nil || len(a.Inputs) == 0 {
 		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
@@ -236,7 +236,8 @@ func (d *drawing) gapArgs(t *analyze.DeviceTime, gap model.Span) []arg {
 			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
-	// The starved part of a gap ends where the queued part begins; the operation comes after both.
+	// A gap may have a starved part (nothing is launched) and then a queued part (launched, but not begun). The
+	// operation comes after both.
 	if next == len(t.Ops) {
 		return out
 	}

@@ -91,7 +91,7 @@ func (f *folded) nodeID(n node) int32 {
 // newFolded folds host events deeper than limit into their enclosing events.
 func newFolded(x *analyze.Index, limit int) *folded {
 	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
-	// Parents precede their inner events, so that one pass resolves every stack.
+	// Parents precede the events inside them. A single pass therefore resolves every stack.
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		up := int32(-1)

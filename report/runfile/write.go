@@ -36,9 +36,9 @@ func Check(path string, force bool) error {
 	return errors.Join(tmp.Close(), os.Remove(name))
 }
 
-// Write encodes into a temporary file in the folder of path, flushes and renames it, so that path has either the old
-// content or the complete new file. It compresses .gz (except .pb.gz) and .zst, and adds the mark to text formats. It
-// wraps an error of encode with the name of the file.
+// Write encodes into a temporary file in the folder of path, flushes it and renames it. So path has either the old
+// content or the complete new content. Write compresses .gz (except .pb.gz) and .zst, and adds the mark to text
+// formats. It wraps an error of encode with the name of the file.
 func Write(path string, force bool, encode func(io.Writer) error) error {
 	return writeFile(path, force, 0, encode)
 }

@@ -21,7 +21,7 @@ func WriteMemorySpeedscope(w io.Writer, a *memsnap.Analysis, tool string) error 
 	return writeScopes(w, holdersOf(a), "memory of live tensors", "bytes", tool)
 }
 
-// holdersOf returns the stacks of live memory, with a thread for each device. The trees' NS are bytes here.
+// holdersOf returns the stacks of live memory, with a thread for each device. The field NS of a tree holds bytes here.
 func holdersOf(a *memsnap.Analysis) []thread {
 	var out []thread
 	for i := range a.Devices {

@@ -155,7 +155,7 @@ func (p *printer) dropNext() bool {
 		dropFromLongest(tables, long) || len(answer) > 1 && clearLast(free) || clearLast(tables) || clearLast(free) || cutFirst(answer)
 }
 
-// dropSpareLines drops the spare lines of every unit; false if there are none.
+// dropSpareLines drops the lines marked as spare (page.Line) of every unit; false if there are none.
 func (p *printer) dropSpareLines() (any bool) {
 	for _, s := range p.parts {
 		for _, b := range s.blocks {

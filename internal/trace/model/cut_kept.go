@@ -19,7 +19,8 @@ type Cut struct {
 
 	// Shift was added to the times of the file, ns.
 	Shift int64 `json:"-"`
-	// HostStarts and DeviceStarts are the start times of events outside these spans that events inside refer to.
+	// HostStarts and DeviceStarts hold the start times, ns, of events outside Host and Device that the analysis of the
+	// kept events needs.
 	HostStarts   map[int64]struct{} `json:"-"`
 	DeviceStarts map[int64]struct{} `json:"-"`
 }
@@ -30,17 +31,17 @@ type CutStep struct {
 	Host    Span   `json:"host"` // as recorded, ns
 	Process int32  `json:"process"`
 	Thread  int64  `json:"thread"`
-	Dropped bool   `json:"dropped"`
-	Empty   bool   `json:"empty"`
+	Dropped bool   `json:"dropped"` // findings do not cover the step, such as the first one
+	Empty   bool   `json:"empty"`   // the profiler left this range after the last step; it has almost no work
 }
 
-// KeepsHost reports whether an event of a host thread is kept.
+// KeepsHost reports whether the cut trace contains a host event with these times, ns.
 func (p *Cut) KeepsHost(start, end int64) bool {
 	_, needed := p.HostStarts[start]
 	return needed || p.Host.Overlaps(start, end)
 }
 
-// KeepsDevice reports whether an operation of a device is kept.
+// KeepsDevice reports whether the cut trace contains a device operation with these times, ns.
 func (p *Cut) KeepsDevice(start, end int64) bool {
 	_, needed := p.DeviceStarts[start]
 	return needed || p.Device.Overlaps(start, end)
@@ -55,7 +56,8 @@ func (p *Cut) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// ReadCut decodes the member document.PartMember and adds shift, ns, to its times; nil for an invalid one.
+// ReadCut decodes the member document.PartMember and adds shift, ns, to its times. It returns nil if the member is
+// invalid.
 func ReadCut(text []byte, shift int64) *Cut {
 	p := &Cut{}
 	if json.Unmarshal(text, p) != nil {

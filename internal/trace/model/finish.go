@@ -12,9 +12,9 @@ import (
 // invalid records (gate.go). Readers call it once, after reading.
 //
 // A device event belongs to the API call with its correlation id in its process; Process -1 means any process. In
-// broken traces several calls have one id. Of these, only calls that start device work count, if there are any, and
-// of those the last one that starts before the device event. If all start later, the first one counts, because the
-// clocks of host and device may disagree.
+// broken traces several calls have one id. Then calls that start no device work are ignored, unless there are no
+// others. Of the remaining calls, the last one that starts before the device event launched it. If all start later,
+// the first one did, because the clocks of host and device may disagree.
 func (t *Trace) Finish() {
 	t.cleanTexts()
 	t.dropUntimed()
@@ -124,7 +124,8 @@ func sortOrder(order []int32, less func(a, b int32) bool) {
 	}
 }
 
-// mergeRuns merges the sorted v[:mid] and v[mid:] in place; tmp holds the part of the first run that moves.
+// mergeRuns merges the sorted v[:mid] and v[mid:] in place. It copies the part of the first run that moves to tmp, and
+// returns tmp for reuse.
 func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
 	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
 	tmp = append(tmp[:0], v[lo:mid]...)

@@ -8,7 +8,7 @@ const anyProcess = -1
 const (
 	callNone      = -1 // a device event has the id, no call does
 	callUnknownID = -2 // no device event has the id
-	callMany      = -3 // and below: several calls have the id, in list callMany-n
+	callMany      = -3 // this value v or less: several calls have the id, in the list many[callMany-v]
 )
 
 // launchTables find the API call of a correlation id in a process. They hold only ids of device events.
@@ -33,7 +33,7 @@ type launchSlot struct {
 	call int32
 }
 
-// widestSpread: a table is a list if its ids span less than this many times the number of its events. A slot of the
+// widestSpread: a table is a list if its ids span less than widestSpread times the number of its events. A slot of the
 // hash table takes four times the memory of a list entry, and at most two thirds of the slots are used.
 const widestSpread = 16
 
@@ -92,7 +92,7 @@ func (l *launchTables) findCall(corr int64, process int32) *int32 {
 	return &p.findSlot(corr).call
 }
 
-// add stores a call under its id. Calls that share an id go to a separate list.
+// addCall stores a call under its id. Calls that share an id go to a list in many, which addCall returns.
 func (l *launchTables) addCall(many [][]int32, corr int64, process, host int32) [][]int32 {
 	call := l.findCall(corr, process)
 	switch {

@@ -11,12 +11,12 @@ import (
 const (
 	// overrunNS is the longest accepted overlap of consecutive records of a stream: old profilers round to microseconds.
 	overrunNS = 1000
-	// apartNS is the longest pause in a recording. Records beyond a longer pause have wrong times.
+	// apartNS is the longest accepted pause in a recording, ns. Records beyond a longer pause have wrong times.
 	apartNS = 24 * 3600 * 1_000_000_000
-	// lateNS is the longest accepted time between device work and the host events. In a longer host recording, its
-	// length is the limit.
+	// lateNS is the longest accepted time from the span of the host events to device work. If that span is longer than
+	// lateNS, its length is the limit.
 	lateNS = 60 * 1_000_000_000
-	// faultyShare: a device is faulty if more than 1/faultyShare of its records fail.
+	// faultyShare: a device is faulty if more than 1/faultyShare of its records are invalid.
 	faultyShare = 100
 )
 
@@ -95,9 +95,9 @@ func (t *Trace) dropUntimed() {
 // events.
 type extents struct {
 	first, last, end int64
-	host             Span // without marks
+	host             Span // without events of kind Instant
 	device           Span
-	zeros            bool // some event of zero length has the time 0 of the file
+	zeros            bool // an event starts and ends at time 0 of the file
 }
 
 // scanTimes scans all events once. Host events that end before they start get length 0.
@@ -126,11 +126,11 @@ func (e *extents) scanTimes(t *Trace) {
 	}
 }
 
-// recordedWindow holds the time spans in which records are valid.
+// recordedWindow holds the time spans of valid records: host events and device operations.
 type recordedWindow struct {
 	host, device Span
 	zero         int64 // time 0 of the file
-	zeroWrong    bool  // events with time 0 are wrong: no other event begins near it
+	zeroWrong    bool  // events that start and end at zero are invalid: no other event begins near zero
 }
 
 func (w *recordedWindow) isWrong(s, in Span) bool {
@@ -140,8 +140,9 @@ func (w *recordedWindow) isWrong(s, in Span) bool {
 // zeroNS: time 0 is valid only if the first record of the file begins within zeroNS of it.
 const zeroNS = 1_000_000
 
-// findWindow returns the time spans of valid records. Those are within apartNS of the largest group of starts without
-// a longer pause, and device records also near the host events. fine means that all records are valid.
+// findWindow returns the time spans of valid records. Host events must lie within apartNS of the largest group of
+// events without a pause longer than apartNS. Device records must lie near the host events of that group (lateNS).
+// fine reports that all records are valid.
 func (e *extents) findWindow(t *Trace) (w recordedWindow, fine bool) {
 	if e.first > e.last {
 		return w, true
@@ -187,7 +188,7 @@ func (t *Trace) largestGroup() (first, last int64) {
 		for hi < len(starts) && starts[hi]-starts[hi-1] <= apartNS {
 			hi++
 		}
-		if hi-lo >= most { // of two equally large groups, the later one: a clock that was not read shows 0
+		if hi-lo >= most { // of equally large groups, take the later one: times that were not recorded are 0
 			most, first, last = hi-lo, starts[lo], starts[hi-1]
 		}
 		lo = hi
@@ -202,12 +203,12 @@ type streamKey struct {
 	device  uint16
 }
 
-// clipOverruns ends each record at the start of the next one of its stream. Kernels of a graph may overlap. From
-// compute capability 9.0 on, a dependent kernel may begin before its predecessor ends (programmatic dependent launch).
+// clipOverruns ends each record at the start of the next record of its stream. It leaves kernels that may overlap:
+// kernels of a graph and, from compute capability 9.0 on, dependent kernels (programmatic dependent launch).
 func (k *recordGate) clipOverruns() {
 	nested := k.t.Format == XLA // operations of a TPU nest: a loop is an operation too
 	var streams []streamLast
-	at := map[streamKey]int{} // read only if there are more than a few streams
+	at := map[streamKey]int{} // index in streams; findStream reads it only if there are many streams
 	here := 0
 	for i := range k.t.GPU {
 		g := &k.t.GPU[i]
@@ -275,7 +276,8 @@ func (k *recordGate) callOf(host int32) Call {
 	return CallNone
 }
 
-// unlinkShared unlinks kernels whose plain launch already started an earlier kernel.
+// unlinkShared sets Launch to -1 for kernels whose launch call already started an earlier kernel. Graph launches may
+// start several kernels.
 func (k *recordGate) unlinkShared() {
 	owned := make([]bool, len(k.t.Host))
 	for i := range k.t.GPU {

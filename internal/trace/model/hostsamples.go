@@ -1,6 +1,6 @@
 package model
 
-// HostClocks is the advance of a thread's clocks over a time span, s.
+// HostClocks holds times, s, and counts of one thread over a time span.
 type HostClocks struct {
 	WallS, CPUS float64
 	DelayS      float64 // ready and waiting for a CPU; negative if unknown
@@ -33,7 +33,7 @@ const (
 
 // HostFrame is a frame of Python code.
 type HostFrame struct {
-	File     string // of a library: from its own folder on, "torch/optim/sgd.py"
+	File     string // path; of a library, from the package folder on: "torch/optim/sgd.py"
 	Function string
 	Line     int
 	Text     string // the expression that the frame evaluates, "" unknown
@@ -43,7 +43,7 @@ type HostFrame struct {
 // HostStack is a sampled stack, outermost frame first, as indices into HostSamples.Frames.
 type HostStack struct {
 	Doing  Doing
-	Callee string  // whose code the innermost frame calls: "torch", "other", "" unknown
+	Callee string  // owner of the code that the innermost frame calls: "torch", "other", "" unknown
 	S      float64 // time that the samples represent
 	Count  int
 	Frames []int
@@ -57,7 +57,7 @@ type HostLoader struct {
 	StartS           float64 `json:"start_s"` // time of all starts but the first, s
 }
 
-// SampledWindow is the only event in the trace of a Python program sampled without torch.
+// SampledWindow is the name of the only event in the trace of a Python program without torch.
 const SampledWindow = "gpuprof: sampled window"
 
 // HostOptimizer holds the settings of the optimizer that ends a step.
@@ -81,19 +81,19 @@ type HostFacts struct {
 // HostMemoryUse is the memory of the process and the free memory of the system, bytes; 0 unknown.
 type HostMemoryUse struct{ Resident, Available int64 }
 
-// HostSamples are measurements of gpuprof's hook on the thread of the steps: clocks of recorded steps, and stack
-// samples of later steps.
+// HostSamples are measurements of gpuprof's Python hook on the thread that runs the steps: clocks of recorded steps,
+// and stack samples of later steps.
 type HostSamples struct {
-	Recorded []HostClocks // by recorded step, or of the one window
-	Fetches  []HostClocks // data loader, in recorded steps
-	Sampled  []HostClocks // by sampled step
+	Recorded []HostClocks // one per recorded step, or one for the whole recording
+	Fetches  []HostClocks // of calls of the data loader in recorded steps
+	Sampled  []HostClocks // one per sampled step
 	Samples  int
 	Frames   []HostFrame
 	Stacks   []HostStack
-	Borders  []int // frames, by index, on the stack at a step boundary, which run whole steps
-	// WaitedS is the time in which some task of the machine waited for a CPU in recorded steps, ThrottledS the time in
-	// which the process's control group was throttled; negative if unknown.
+	Borders  []int // indices of the frames on the stack at a step boundary: they run whole steps
+	// In recorded steps, some task of the machine waited for a CPU for WaitedS, and the process's control group was
+	// throttled for ThrottledS, s; negative if unknown.
 	WaitedS, ThrottledS float64
 	Facts               HostFacts
-	BareS               float64 // step neither recorded nor sampled, 0 unknown
+	BareS               float64 // duration of a step without recording and sampling, s; 0 unknown
 }

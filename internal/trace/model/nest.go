@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxRangeLanes limits the lanes for crossing ranges of one thread.
+// maxRangeLanes is the largest number of lanes for the crossing ranges of one thread.
 const maxRangeLanes = 64
 
 // Nest assigns lanes to loose events (start/end ranges, overhead), which need not nest with the events of their

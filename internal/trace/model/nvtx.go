@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// SplitNVTX splits the text of a range of PyTorch's emit_nvtx, "aten::mm, seq = 12, op_id = 34, sizes = [[2, 3], [3,
-// 4]]", into the name and the sequence number plus one (0 none). marked reports whether the text has PyTorch's
-// additions; older versions add nothing if record_shapes is off and the range has no sequence number.
+// SplitNVTX splits the text of a range of PyTorch's emit_nvtx into the name and the sequence number plus one (0 none).
+// An example is "aten::mm, seq = 12, op_id = 34, sizes = [[2, 3], [3, 4]]". marked reports whether the text has
+// PyTorch's additions. Older versions add nothing if record_shapes is off and the range has no sequence number.
 func SplitNVTX(s string) (name string, seq int64, marked bool) {
 	cut := len(s)
 	for _, key := range []string{", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "} {

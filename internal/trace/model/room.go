@@ -10,7 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Memory per item, bytes, at the peak of reading, Index and Summarise. Measured on generated traces (docs/analyze.md).
+// Peak memory per row of a table and per name, bytes, while a trace is read and analysed. Measured on generated traces
+// (docs/analyze.md).
 const (
 	HostBytes   = 176
 	GPUBytes    = 280
@@ -22,8 +23,8 @@ const (
 // TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace. If a file exceeds it, the trace keeps every event that begins before a time,
-// wherever it is in the file, so that the figures up to that time are right.
+// Room is the memory budget of a trace. If a file exceeds the budget, the trace keeps only the events that begin before
+// Until. It keeps all of these, wherever they are in the file, so that the figures up to Until are right.
 type Room struct {
 	budget int64
 	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.
@@ -40,7 +41,7 @@ func NewRoom(bytes int64) *Room {
 	return &Room{budget: bytes, Until: math.MaxInt64}
 }
 
-// Keeps reports whether an event that begins at a time is kept, and counts it in Left if not.
+// Keeps reports whether an event begins before Until. Otherwise it counts the event in Left.
 func (r *Room) Keeps(start int64) bool {
 	if start < r.Until {
 		return true
@@ -56,15 +57,15 @@ func (r *Room) Over(bytes int64) bool { return bytes > r.budget }
 func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.budget/bytes)) }
 
 const (
-	keptShare   = 0.6 // of the events
-	settledPart = 4   // (settledPart-1)/settledPart of the budget may be used
+	keptShare   = 0.6 // share of the events that Room.Cut keeps
+	settledPart = 4   // after a cut, at most (settledPart-1)/settledPart of the budget is used
 )
 
 // Settled reports whether the given memory leaves enough of the budget to read on before the next cut.
 func (r *Room) Settled(bytes int64) bool { return bytes <= r.budget/settledPart*(settledPart-1) }
 
-// Cut moves Until so that keptShare of the events begin before it; starts are the starts of all events or of a sample.
-// It returns false if all events begin at one time.
+// Cut moves Until so that keptShare of the events begin before it. starts are the start times, ns, of all events or of
+// a sample. Cut returns false if no such time exists, because too many events begin at the first time.
 func (r *Room) Cut(starts []int64) bool {
 	if len(starts) == 0 {
 		return false
@@ -98,9 +99,9 @@ func (r *Room) Finish(t *Trace, shift int64) {
 		fmt.Sprintf("set %s=%s to analyse more", outside.MemoryVariable, outside.MemoryText(4*outside.TraceMemory())))
 }
 
-// CutAt ends a finished trace at a time, with all events that are running then. A step becomes a mark if it is cut or
-// ends after the last launch with recorded work, because it no longer measures a step. So does a range that repeats
-// like steps.
+// CutAt ends all events of a finished trace at until, ns, at the latest. A step that ends after the last launch with
+// recorded device work is incomplete, and becomes an Instant. So does such an annotation if a complete one in its lane
+// has the same name up to numbers, because annotations that repeat may mark steps.
 func (t *Trace) CutAt(until int64) {
 	last := until
 	for i := len(t.GPU) - 1; i >= 0; i-- { // by start

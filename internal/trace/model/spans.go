@@ -179,7 +179,7 @@ func (s Span) isValid() bool {
 
 func (s Span) shiftBy(by int64) Span { return Span{s.Start + by, s.End + by} }
 
-// First returns the start of a set, up to the given length in ns.
+// First returns the earliest part of a set that has a total length of ns.
 func (a Spans) First(ns int64) Spans {
 	for i, s := range a {
 		if ns < s.Len() {

@@ -1,6 +1,6 @@
 // Package model defines a recording of a program: tables of host events, device operations and memory, in integer
-// nanoseconds, and sets of spans. Readers (trace/read) fill its tables; Finish sorts the rows, links them to their
-// launches and checks them within the memory budget. It judges nothing and imports no reader and no rule.
+// nanoseconds, and sets of spans. Readers (trace/read) fill the tables. Trace.Finish sorts the rows, links device
+// operations to their launches, and removes invalid rows. The package imports no reader and no rule.
 //
 // A lane is a list of host events of one thread that nest in each other; a thread with crossing ranges has several. A
 // correlation id links a device operation to the API call that launched it. "-1 none" means that an index is -1 if
@@ -118,7 +118,7 @@ type GPU struct {
 	Start, End int64 // ns
 	Corr       int64 // correlation id, 0 none
 	Ext        int64 // external id of the operator; XLA: index into Trace.Instructions plus one; 0 none
-	Bytes      int64 // of copies and fills
+	Bytes      int64 // of copies and memsets
 	Stream     int64
 	Blocks     int64 // blocks of the grid, 0 unknown
 	Threads    int32 // threads per block, 0 unknown
@@ -144,8 +144,8 @@ type Instruction struct {
 	FLOPs  float64
 	Bytes  float64 // to and from device memory
 	Costed bool    // FLOPs and Bytes are known
-	// Product reports that it has matrix products or convolutions, or may have them (a kernel that XLA did not
-	// write). Precision is "16-bit", or "" for operands of fewer bits.
+	// Product reports that the instruction has matrix products or convolutions, or may have them (a kernel that XLA
+	// did not write). Precision is "16-bit", or "" for operands of fewer bits.
 	Product   bool
 	Precision string
 }
@@ -178,8 +178,8 @@ type Device struct {
 	// PeakBytesPerS is the memory bandwidth, PeakFLOPsPerS the rate of bf16 products (XLA); 0 unknown.
 	PeakBytesPerS float64
 	PeakFLOPsPerS float64
-	// ProductFLOPsPerS is the rate of bf16 matrix products that doctor measured on this machine, MeasuredBy names that
-	// measurement; 0 and "" unknown.
+	// ProductFLOPsPerS is the rate of bf16 matrix products that gpuprof doctor measured on this machine. MeasuredBy
+	// describes the measurement. 0 and "" mean unknown.
 	ProductFLOPsPerS float64
 	MeasuredBy       string
 }
@@ -234,7 +234,7 @@ const (
 // Framework is the framework of a program, if the recording shows it.
 type Framework uint8
 
-// Frameworks; the highest one in a process counts.
+// Frameworks. If a process uses several, the one with the highest number counts.
 const (
 	OtherFramework Framework = iota // plain CUDA, another framework, or unknown
 	JAX

@@ -71,7 +71,8 @@ func Known(name string) bool {
 // Source returns the source of an operator's formula, "" without a model.
 func Source(name string) string { return models[name].source }
 
-// call reads the arguments of one call. It records whether one was missing or does not fit the operator.
+// call reads the arguments of one call. missing reports that an argument was not recorded, bad that the shapes do not
+// fit the operator, and assumed that strides were not recorded.
 type call struct {
 	args                  Args
 	hints                 Hints

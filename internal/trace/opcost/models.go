@@ -11,8 +11,8 @@ type model struct {
 }
 
 const (
-	// flopCounterSource is the source of models whose FLOPs equal those of torch.utils.flop_counter.FlopCounterMode
-	// in PyTorch 2.9.1.
+	// flopCounterSource is the source of models that give the same FLOPs as torch.utils.flop_counter.FlopCounterMode
+	// of PyTorch 2.9.1.
 	flopCounterSource = "torch.utils.flop_counter"
 	// trafficSource is the source of models that read each operand once and write each result once.
 	trafficSource = "operands and results, once each"
@@ -211,7 +211,8 @@ func groupedMM(c *call) (flops, bytes float64) {
 	return 2 * countElements(x) * n, c.readBytes(0) + c.readBytes(1) + float64(x[0])*n*c.elementSize(0)
 }
 
-// expandSpatial expands a one-element list over all spatial dimensions.
+// expandSpatial returns one value for each of n spatial dimensions: the elements of list, or its only element n times.
+// If list has another length, all values are other.
 func expandSpatial(list []int64, n int, other int64) []int64 {
 	out := make([]int64, n)
 	for i := range out {

@@ -103,8 +103,8 @@ func parseProduct(text string) (p product, ok bool) {
 	return p, closed && all && errPaths == nil && errWeights == nil
 }
 
-// Modes of paths in e3nn that follow from the text of a product. A mode states which copies of both sides a path
-// couples, and what it sums.
+// Modes of paths in e3nn that follow from the text of a product. The mode of a path is the pairing of left and right
+// copies that the path couples, and the sum over them.
 const (
 	uvw  = iota // all pairs, summed with a weight for each output copy
 	uvu         // all pairs, summed over the right copies
@@ -112,9 +112,9 @@ const (
 	uuu         // equal copies
 )
 
-// countFLOPs returns the least arithmetic for one row. The text does not name the mode. So it takes a mode that gives
-// the text's numbers of paths, weights and output copies. ok is false if no mode does, or if several do with
-// different arithmetic.
+// countFLOPs returns the least FLOPs for one row. The text does not name the mode, so countFLOPs takes a mode that
+// gives the text's numbers of paths, weights and output copies. ok is false if no mode fits, or if several fit with
+// different FLOPs.
 func (p *product) countFLOPs() (n float64, ok bool) {
 	for mode := range uuu + 1 {
 		if got, fits := p.countModeFLOPs(mode); fits {
@@ -178,10 +178,10 @@ func (p *product) countModeFLOPs(mode int) (flops float64, fits bool) {
 	return flops, paths == p.paths && (p.weights == paths || p.weights == 0 && mode != uvw)
 }
 
-// pathFLOPs returns the least arithmetic of a path for one row, in three products. The coupling times each right copy
-// takes two operations per term. The result times the left copies takes two per cell and pair of copies. The weights
-// of mode uvw take two per pair, output copy and output element. Other weights take one per pair and element of the
-// smaller of the left and the output side.
+// pathFLOPs returns the least FLOPs of a path for one row, in three products. The coupling times each right copy takes
+// two FLOPs per term (see countCoupling). The result times the left copies takes two per cell and pair of copies. The
+// weights of mode uvw take two per pair, output copy and output element. Other weights take one per pair and element
+// of the left irrep or the output irrep, whichever is smaller.
 func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool) float64 {
 	terms, cells := countCoupling(a.degree, b.degree, degree)
 	n := 2*terms*b.copies + 2*cells*pairs
@@ -194,8 +194,8 @@ func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool)
 	return float64(n)
 }
 
-// alignCopies splits the irreps of both sides into blocks with equal numbers of copies; nil if one side has more
-// copies.
+// alignCopies splits the irreps of a and b into blocks with equal numbers of copies. It returns nil if a and b differ
+// in their total number of copies.
 func alignCopies(a, b []irrep) (left, right []irrep) {
 	a, b = append([]irrep(nil), a...), append([]irrep(nil), b...)
 	for len(a) > 0 && len(b) > 0 {
@@ -284,7 +284,7 @@ func tensorProduct(convolution bool) func(c *call) (flops, bytes float64) {
 		}
 		x, y, w := c.tensorDims(operands[0], 2), c.tensorDims(operands[1], 2), c.argument(operands[2]).Dims
 		if x[1] != countDims(p.left) || y[1] != countDims(p.right) || w[len(w)-1] != p.weights || !convolution && x[0] != y[0] {
-			c.uncounted = NoIrreps // the range is of another product
+			c.uncounted = NoIrreps // the range describes another product
 			return 0, 0
 		}
 		for _, i := range operands[:3] {

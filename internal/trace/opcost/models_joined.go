@@ -43,14 +43,14 @@ func (c *call) flashScores(q, k []int64, causal int) float64 {
 	return float64(q[2]) * c.maskedScores(q[0], q[1], k[1], q[0]*q[1], k[0]*k[1], causal)
 }
 
-// joinedScores returns the number of scores of all heads. ends is the index of argument cu_seqlens_q, followed by
-// cu_seqlens_k, max_seqlen_q and max_seqlen_k. causal is the index of argument causal, followed by window_size_left
-// and window_size_right.
+// joinedScores returns the number of attention scores of all heads. ends is the index of argument cu_seqlens_q,
+// followed by cu_seqlens_k, max_seqlen_q and max_seqlen_k. causal is the index of argument causal, followed by
+// window_size_left and window_size_right.
 //
-// The lengths of the sequences of q are known only if all have the length of the longest (tokens = sequences ·
-// longest). A head then has that length times all key tokens as scores. A causal mask is aligned to the last key and
-// removes n(n-1)/2 scores per sequence with n queries and at least n keys. All sequences certainly have n keys if n
-// is 1, or if all sequences of k have one length too.
+// The lengths of the sequences of q are known only if all are equally long (tokens = sequences · longest). A head then
+// has length · key tokens scores. A causal mask is aligned to the last key and removes n(n-1)/2 scores per sequence
+// with n queries and at least n keys. All sequences certainly have n keys if n is 1, or if all sequences of k are
+// equally long too.
 func (c *call) joinedScores(q, k []int64, ends, causal int) float64 {
 	return float64(q[1]) * c.maskedScores(c.tensorDims(ends, 1)[0]-1, c.requireInteger(ends+2), c.requireInteger(ends+3), q[0], k[0], causal)
 }

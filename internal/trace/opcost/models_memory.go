@@ -1,6 +1,6 @@
 package opcost
 
-// countAttention counts attention whose causal flag is argument 4 or 5.
+// countAttention returns the cost of an attention whose causal flag is argument 4 or 5.
 func countAttention(c *call) (flops, bytes float64) {
 	causal := 4
 	if len(c.args) > 5 && c.args[4].Type != "" && (c.args[5].Value == "True" || c.args[5].Value == "False") {
@@ -16,8 +16,8 @@ func attentionWith(causal int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) { return c.attentionCost(causal) }
 }
 
-// scoreCount returns the number of scores of all query heads. A causal mask removes its part if keys and queries are
-// equally many.
+// scoreCount returns the number of attention scores of all query heads. The scores that a causal mask removes are not
+// counted if there are as many keys as queries.
 func (c *call) scoreCount(q, k, causal int) float64 {
 	a, b := c.tensorDims(q, 4), c.tensorDims(k, 4)
 	n := float64(a[0]*a[1]) * float64(a[2]) * float64(b[2])
@@ -58,7 +58,8 @@ func attentionBackward(causal int) func(c *call) (flops, bytes float64) {
 	}
 }
 
-// layerNorm reads the input, and writes the output and the given number of float32 statistics per row.
+// layerNorm returns a cost model that reads input and parameters, and writes the output and the given number of float32
+// statistics per row. weight and bias are indices of arguments; bias -1 none.
 func layerNorm(weight, bias, statistics int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		x, inner := c.argument(0).Dims, c.integerList(1)
@@ -117,8 +118,9 @@ func countDropout(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + c.denseBytes(0) + countElements(c.argument(0).Dims)
 }
 
-// countPointwise reads up to n tensors and writes one of their common shape. Its element size is the largest among
-// the tensors with most dimensions. Tensors without dimensions are numbers, which kernels get as arguments.
+// countPointwise returns the cost model of an operator that reads up to n tensors and writes one tensor of their common
+// shape. The element size of the result is the largest among the tensors with most dimensions. Tensors without
+// dimensions are numbers, which kernels get as arguments.
 func countPointwise(n int) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		out, z, ok := c.commonShape(n)
@@ -219,7 +221,7 @@ func countEmbedding(c *call) (flops, bytes float64) {
 	return 0, n*c.elementSize(1) + 2*n*float64(table[1])*c.elementSize(0)
 }
 
-// embeddingBackward zeroes the gradient of the whole table and adds the rows.
+// embeddingBackward returns the cost of setting the gradient of the whole table to 0 and adding the gradients of rows.
 func embeddingBackward(c *call) (flops, bytes float64) {
 	gy := c.tensorDims(0, -1)
 	return 0, c.readBytes(0) + c.readBytes(1) + float64(c.requireInteger(2))*float64(gy[len(gy)-1])*c.elementSize(0)
@@ -270,8 +272,9 @@ func countSorted(c *call) (flops, bytes float64) {
 	return 0, c.readBytes(0) + countElements(c.argument(0).Dims)*(c.elementSize(0)+8)
 }
 
-// eachElement counts the elements read and written for each element of a tensor list, such as parameters or
-// concatenated tensors. The caller gives the element size, because lists are recorded without a type.
+// eachElement returns a cost model for a tensor list, such as parameters or concatenated tensors. read and write are
+// the elements read and written per element of the list. The element size comes from Hints, because lists are recorded
+// without a type.
 func eachElement(read, write float64) func(c *call) (flops, bytes float64) {
 	return func(c *call) (flops, bytes float64) {
 		if c.hints.Element == 0 {

@@ -21,7 +21,7 @@ type peak struct {
 	fp8, int8      float64
 	gbPerS         float64
 	cacheMB        float64 // last-level cache
-	reachable      float64 // share of half that the best public product reaches, 0 unknown
+	reachable      float64 // share of half that the fastest published matrix product reaches, 0 unknown
 	name, document string
 }
 

@@ -1,7 +1,8 @@
 // Package roofline compares the operators of a recording with the peak rates of the device. For each operator it
-// computes the bound, the share of it that is reached, and the time above it. It makes an analyze.Roofline from an
-// analyze.Index with recorded arguments and the precision of kernels by name. Costs come from opcost or from XLA's
-// profiler, rates from data sheets. It imports no reader and no rule.
+// computes the bound (the least time at peak rates), the reached share of the bound, and the time above the bound. The
+// input is an analyze.Index with recorded arguments, and the precision of kernels by name; the output is an
+// analyze.Roofline. Costs come from opcost or from XLA's profiler, rates from data sheets. The package imports no
+// reader and no rule.
 package roofline
 
 import (
@@ -19,8 +20,8 @@ const (
 	// leastArgs: if operators with recorded arguments have less than this share of device time, the recording was
 	// made without shapes, and there is no roofline.
 	leastArgs = 0.01
-	// leastCounted is the share of product time with known FLOPs below which HFU and MFU are omitted. Product time is
-	// that of matrix products, convolutions and attention. Products replayed by a CUDA graph have unknown FLOPs.
+	// HFU and MFU are omitted if less than leastCounted of the time of matrix products, convolutions and attention has
+	// known FLOPs. The FLOPs of products that a CUDA graph replays are unknown.
 	leastCounted = 0.95
 	// mostOperators limits the list, because a program with new shapes in every step has new operators in every step.
 	mostOperators = 1000
@@ -95,8 +96,8 @@ type counter struct {
 	products, counted int64
 }
 
-// addDevice groups the operations of a device by operator. If counts is set, it adds up the operations of the steady
-// part.
+// addDevice groups the operations of a device by operator. If counts is set, it also adds up the operations in the
+// steady part of the recording.
 func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 	t := c.x.T
 	for _, g := range d.Ops {
@@ -315,8 +316,8 @@ func (c *counter) launchNS() int64 {
 	return 0
 }
 
-// setBound sets the bound per step: the longest of the times for arithmetic, memory traffic and launches. Operands in
-// the cache have no time for memory traffic.
+// setBound sets the bound per step: the longest of the times for arithmetic, memory traffic and launches. If the
+// operands fit into the cache, memory traffic does not count.
 func setBound(o *analyze.RooflineOperator, r *analyze.Roofline, launchNS float64) {
 	if r.Device == "" {
 		o.Bound = analyze.BoundUnknown

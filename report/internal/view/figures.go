@@ -161,7 +161,7 @@ func Roofline(r *gpuprof.Run) Roof {
 	return out
 }
 
-// At returns the ceiling at an arithmetic intensity.
+// At returns the ceiling, flop/s, at an arithmetic intensity, flop per byte.
 func (r Roof) At(intensity float64) float64 { return min(r.FlopsPerS, r.BytesPerS*intensity) }
 
 // With returns the roofline of another precision with the same copy rate.
@@ -176,7 +176,7 @@ func (r Roof) Peaks() string {
 	return out
 }
 
-// Range returns the range to plot, which contains the roofline and the points.
+// Range returns the range to plot, which contains the roofline and the points: x in flop per byte, y in flop/s.
 func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	ridge := r.FlopsPerS / max(r.BytesPerS, 1)
 	if r.FlopsPerS == 0 {
@@ -215,7 +215,7 @@ type CurvePoint struct {
 	Value  string
 	Step   *gpuprof.Series
 	Rate   *gpuprof.Series // nil if not measured
-	Number bool
+	Number bool            // X is the setting's value
 }
 
 // Scaling splits a sweep into curves over one setting: the numeric setting with most values, or without a numeric one

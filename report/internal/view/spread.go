@@ -16,7 +16,7 @@ type Spread struct {
 	Series *gpuprof.Series
 	// Process has the samples of each process as x/median - 1, in time order, thinned to the requested limit.
 	Process     [][]float64
-	Kept, Total int
+	Kept, Total int     // number of samples in Process, and before thinning
 	P05, P95    float64 // of all samples, relative
 	// Lo and Hi are a range with most samples and every process's median. Rows have different ranges, because a stage
 	// of almost no time can vary by a multiple of its median.

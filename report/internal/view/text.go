@@ -114,8 +114,8 @@ func Processes(s *gpuprof.Series) int {
 // series is the range of the samples.
 const fewest = 6
 
-// IntervalName names a series' interval: "95 %", or "range" of one process's few samples, which does not bound other
-// processes.
+// IntervalName names a series' interval: "95 %", or "range" for few samples of one process. The range of such samples
+// is no bound for other processes.
 func IntervalName(s *gpuprof.Series) string {
 	if Processes(s) == 1 && s.N() < fewest {
 		return "range"

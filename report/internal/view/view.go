@@ -104,7 +104,7 @@ func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
 	return out
 }
 
-// HasTimes reports whether the run has times to show; those of an invalid run are not shown.
+// HasTimes reports whether the run has times to show. The times of an invalid run are not shown.
 func HasTimes(r *gpuprof.Run) bool {
 	if r.Status == gpuprof.Invalid {
 		return false

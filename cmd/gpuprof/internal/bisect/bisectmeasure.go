@@ -87,8 +87,8 @@ func (r *quartetRunner) countOnce(s judge.Side, commit int) (bisect.Quartet, err
 	return q, nil
 }
 
-// mostTries limits how often a failing process is tried. A program that never ran may always fail, so its third and
-// later tries must begin within newTriesPart of the budget (a fraction).
+// mostTries limits how often a failing process is tried. A program that never succeeded may always fail. Its third and
+// later tries must therefore begin within the fraction newTriesPart of the budget.
 const (
 	mostTries    = 5
 	newTriesPart = 0.05

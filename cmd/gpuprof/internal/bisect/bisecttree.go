@@ -147,7 +147,7 @@ func (t *workTrees) buildTree(tree int, id string) (cached bool, err error) {
 	return false, nil
 }
 
-// runFolder returns the folder of a tree in which the command is built and run.
+// runFolder returns the folder of a checkout (tree) in which the command is built and run.
 func (t *workTrees) runFolder(tree int) string {
 	if t.again.Workload != "" {
 		return t.treeFolder(tree)

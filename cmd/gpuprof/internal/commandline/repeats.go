@@ -9,9 +9,9 @@ import (
 
 // Repeats has the occurrences of repeatable flags, in order. For every flag, kong copies the remaining command line and
 // keeps the copy: 20,000 flags would take 6 GB. Therefore kong gets only the first occurrence of a repeatable flag, and
-// Add restores the values of the others. Two more kinds of occurrence go to kong: one directly after an argument, where
-// the flag ends a list of arguments, and one with a leading hyphen in its separate value, which kong refuses if the
-// value is a flag.
+// Add restores the values of the others. Kong also gets two other kinds of occurrence. One follows an argument
+// directly: there the flag ends a list of arguments. The other has a separate value with a leading hyphen: kong refuses
+// the value if it is a flag.
 type Repeats map[*kong.Flag][]occurrence
 
 // occurrence is one use of a flag. left is the number of values that kong reads; taken has the values that kong does

@@ -324,8 +324,8 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 	return failedGPU(uuid, err)
 }
 
-// CardsOf parses the report of the process that measured one GPU, and returns its card. The card names the device by
-// its UUID: the process calls it device 0, which is another GPU in this process.
+// CardsOf parses the report of the process that measured one GPU, and returns the GPU's health.Card. The card names the
+// device by its UUID: the process calls it device 0, which is another GPU in this process.
 func CardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {

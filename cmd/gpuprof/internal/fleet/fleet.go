@@ -77,8 +77,8 @@ func (c *Cmd) Run(a *cli.App) error {
 	return cli.Verdict{Code: r.ExitCode} // the report has the message
 }
 
-// printHosts prints the nodes to measure again, as a launcher's list of hosts: the nodes that are off, and for each a
-// healthy one if possible.
+// printHosts prints the nodes to measure again, as a launcher's list of hosts: the nodes with a deviation, and for each
+// of these a healthy node if possible.
 func printHosts(a *cli.App, r *fleet.Report) error {
 	off, healthy := r.Again()
 	if len(off) == 0 {

@@ -51,8 +51,8 @@ func (c *Cmd) measureNoise(a *cli.App, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// measureNoiseOf measures blocks of one program against itself, and returns the scatter between its processes. The
-// error is ErrInput if the budget has no time for enough blocks.
+// measureNoiseOf measures one program against itself, in blocks of two processes, and returns the scatter between the
+// processes. The error is ErrInput if the budget has no time for enough blocks.
 func measureNoiseOf(m *judge.BlockRun, o compare.Options) (*compare.MachineNoise, error) {
 	blocks, err := m.Blocks(noiseBlocks, compare.MinRuns, o.Seed)
 	if err != nil {

@@ -93,8 +93,8 @@ func (c Children) runChild(cmd child.Command) ([]byte, error) {
 // failureLine matches a line that reports a failure: a Python traceback, a Go panic, a failed pytest assertion.
 var failureLine = lazyregexp.New(`(?m)^(Traceback \(most recent call last\)|panic: |E  +\S)`)
 
-// failureText returns the end of a failed program's message. The message is its standard error (words), or the end of
-// its standard output (out) if words is empty or only out has a line that reports a failure.
+// failureText returns the message of a failed program: words, the end of its standard error. If words is empty, or if
+// only out, its standard output, has a line that reports a failure, the message is the end of out.
 func failureText(out []byte, words string) string {
 	tail := out[max(0, len(out)-4096):]
 	if strings.TrimSpace(words) == "" || failureLine.Match(tail) && !failureLine.MatchString(words) {

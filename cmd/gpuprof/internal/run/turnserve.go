@@ -74,8 +74,8 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(judge.TurnAnswer{Run: text})
 }
 
-// lastLoad parses the arguments of a TurnsLoad line. It returns the load as a measure.LastLoad, the error that ends the
-// turns.
+// lastLoad parses the arguments of a TurnsLoad line. It returns the load as a measure.LastLoad, which is an error value
+// that ends the turns.
 func lastLoad(text string) error {
 	var load measure.LastLoad
 	var least, most string

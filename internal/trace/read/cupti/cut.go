@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Cut writes the part of a recording that a model.Cut of its trace describes; path is for messages. It reads the
-// recording twice, from first and again, because only the first pass finds the ranges to keep.
+// Cut writes the part of a recording that part describes; path is for messages. first and again both read the recording
+// from its start: the first pass finds the NVTX ranges to keep, and the second pass writes.
 func Cut(ctx context.Context, first, again io.Reader, path string, part *model.Cut, out io.Writer) error {
 	text, err := part.JSON()
 	if err != nil {
@@ -51,7 +51,7 @@ type cutter struct {
 	err       error
 	r         *reader      // of the first pass
 	keptCalls map[int]bool // kept NVTX calls, by position among them
-	event     int
+	event     int          // number of NVTX calls seen in the second pass
 	f         recordFields
 }
 

@@ -20,7 +20,8 @@ func (r *reader) usedBytes() int64 {
 		int64(len(r.events))*(eventBytes+looseTimes*model.HostBytes) + int64(len(r.runtimeCorrs))*corrBytes + r.bytes
 }
 
-// isKept reports whether an event that begins at a time is kept.
+// isKept reports whether an event that begins at start, ns, fits into the memory budget. Otherwise it counts the event
+// as left out.
 func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
 		r.fitBudget()

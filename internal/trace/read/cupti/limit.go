@@ -11,9 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// Limit removes the records from a closed recording that begin more than stretch ns after its first kernel or graph
-// (without both, its first device operation). It returns their number. It moves kept records forward within the file;
-// if it is interrupted, the part already moved is still a valid recording.
+// Limit removes the records of a closed recording that begin more than stretch ns after its first kernel or graph. In a
+// recording without both, it counts from the first device operation. It returns the number of removed records. Limit
+// moves the kept records towards the start of the file. If it is interrupted, the part already moved is a valid
+// recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
 	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {
@@ -40,7 +41,8 @@ func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error)
 
 func readWhole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// limiter removes the records that begin after a time. Its cutter writes from the first changed chunk on.
+// limiter removes the records that begin after until, ns of CUPTI's clock. Its cutter writes from the first changed
+// chunk on.
 type limiter struct {
 	cutter
 	into        io.WriterAt
@@ -48,7 +50,7 @@ type limiter struct {
 	other       int64 // start of the first other operation
 	until       int64
 	at          int64 // position of the first changed chunk
-	left        int
+	left        int   // number of removed records
 }
 
 // startTime returns a function for the start of a chunk's records, ns of CUPTI's clock; nil if they have no times.

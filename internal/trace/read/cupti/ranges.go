@@ -37,7 +37,8 @@ func (r *reader) readNVTX(record []byte) {
 	}
 }
 
-// clockPair holds the times of two clocks at one moment: the machine's, ns, and the offset of CUPTI's from it, ns.
+// clockPair relates two clocks at one moment: realtime is the machine's time, ns, and offset is CUPTI's time minus
+// realtime, ns.
 type clockPair struct{ realtime, offset int64 }
 
 // Both in ns. Clocks that differ by at most sameClock count as equal. A pair is ignored if reading it took longer

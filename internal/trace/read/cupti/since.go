@@ -11,9 +11,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// ReadSince reads the last stretch ns of a growing recording, up to its last complete chunk. It returns the time at
-// which that chunk was written, ns of the machine's clock. From the earlier part it reads only names, devices and the
-// like. The trace is nil without events. path is for messages.
+// ReadSince reads the last stretch ns of a growing recording, up to its last complete chunk. at is the time at which
+// that chunk was written, ns of the machine's clock. From the earlier part, ReadSince reads only names, devices and
+// other tables that events refer to. The trace is nil without events. path is for messages.
 func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) (t *model.Trace, at int64, err error) {
 	head := make([]byte, headBytes)
 	if _, err := in.ReadAt(head, 0); err != nil || !Sniff(head) {

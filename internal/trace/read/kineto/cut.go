@@ -70,8 +70,8 @@ type arrowEnds struct {
 	both bool
 }
 
-// copyOutside copies the text of the trace outside its event array. Before it, the function writes the member
-// PartMember, which describes the part that was extracted.
+// copyOutside copies the text of the trace outside its event array. As the document's first member it writes
+// PartMember, which describes the extracted part.
 func (c *cutter) copyOutside(text []byte, at int64) {
 	if d := &c.m.doc; d.extraAt >= 0 && d.state == finished {
 		text = text[:max(0, min(d.extraAt-at, int64(len(text))))]

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// readDescription reads ranks, devices and the number of CPUs from the document around the events, and adds devices that only events name.
+// readDescription reads ranks, devices and the number of CPUs from the document around the events. It adds the devices
+// that only events name.
 func (m *merger) readDescription() {
 	t := m.t
 	w := walker{}
@@ -40,7 +41,7 @@ func (m *merger) readDescription() {
 		}
 	})
 	if len(t.Devices) == 1 && len(m.devices) == 1 {
-		// A single device: ROCm numbers it differently in its events, which count CPUs too.
+		// A single device. In ROCm's events its number differs, because they number CPUs too.
 		delete(at, t.Devices[0].ID)
 		t.Devices[0].ID = m.devices[0]
 		at[m.devices[0]] = 0

@@ -27,7 +27,7 @@ type merger struct {
 	host        table[model.Host]
 	gpu         table[model.GPU]
 	memory      table[model.MemoryEvent]
-	perLane     []int
+	perLane     []int    // number of host events by lane
 	laneIndex   []uint32 // by lane: index in Trace.Lanes
 	inUse       []bool
 	deviceIndex []uint16 // by device slot: index in Trace.Devices
@@ -49,7 +49,7 @@ type merger struct {
 	room               *model.Room
 	onOutside          func(text []byte, at int64) // gets the text around the events; nil if nobody needs it
 	texts              int64                       // memory of names, stacks and threads
-	full               bool                        // the rest of the events is dropped
+	full               bool                        // the memory budget is used up: further events are dropped
 	tooLong            bool                        // the element at unfinished is longer than carryMax
 	unfinished         int64                       // index of an unfinished event, -1 none
 	textLen            int64                       // length of the text
@@ -149,7 +149,7 @@ func (m *merger) readCarry(final bool) {
 	m.readWindow(buf, n, 0, at, final)
 }
 
-// readAfter reads the text of a block after its batch.
+// readAfter reads the text of a block after the part that its batch, done, covers.
 func (m *merger) readAfter(b []byte, n int, done *batch, at int64) {
 	if done.ended {
 		m.closeEvents()
@@ -310,7 +310,8 @@ func (m *merger) putHost(h model.Host) {
 	m.host.appendRow(h)
 }
 
-// putGPU stores a device event whose name has the merger's number.
+// putGPU stores a device event after its name was renumbered. g.Launch holds the device's id in the file; putGPU sets
+// g.Device from it.
 func (m *merger) putGPU(g model.GPU) {
 	id := int(g.Launch)
 	if len(m.devices) == 0 || m.devices[m.lastSlot] != id {

@@ -12,9 +12,9 @@ type parser struct {
 	b               []byte // text and padding
 	n               int    // length of the text
 	st              status // reason why reading stopped
-	careful         bool
-	crossed         bool // careful scanning of a string (see stringEnd) ran into the next event
-	boundary        int  // the first index after boundaryFrom at which an event seems to begin, n+1 none, 0 not searched yet
+	careful         bool   // strings are scanned carefully (see stringEnd)
+	crossed         bool   // careful scanning of a string (see stringEnd) ran into the next event
+	boundary        int    // the first index after boundaryFrom at which an event seems to begin, n+1 none, 0 not searched yet
 	boundaryFrom    int
 	from, fruitless int // start of the current event; bytes scanned in this window without a result
 	// looked counts scanned bytes, each time they are scanned. It must stay proportional to the text
@@ -33,8 +33,8 @@ type parser struct {
 	lanes   map[laneKey]uint32
 	recent  [64]laneEntry
 	cats    [64]catEntry
-	// seenAPI reports that an API call with a correlation id was read, seenGPU that a device event with one was.
-	// Flows of such events are not needed then.
+	// seenAPI and seenGPU report that an API call or a device event with a correlation id was read. Flows from API
+	// calls or to device events are then not needed.
 	seenAPI, seenGPU bool
 }
 

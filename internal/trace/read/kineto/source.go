@@ -11,7 +11,7 @@ import (
 type readOptions struct {
 	parsers int   // in addition to the merger's own
 	block   int   // least bytes of text in a block
-	room    int64 // see Read
+	room    int64 // memory budget, bytes (see Read)
 }
 
 var byteOrder = []byte{0xef, 0xbb, 0xbf}

@@ -31,7 +31,8 @@ func (r *reader) namesBytes() int64 {
 // fitEvery is the number of rows between checks of the memory budget.
 const fitEvery = 4096
 
-// isKept reports whether an event that begins at a time is kept.
+// isKept reports whether an event that begins at start, ns, fits into the memory budget. Otherwise it counts the event
+// as left out.
 func (r *reader) isKept(start int64) bool {
 	if r.rows++; r.rows%fitEvery == 0 {
 		r.fitBudget()

@@ -80,8 +80,8 @@ func (r *reader) readRanges(ctx context.Context, table string, c columns) error 
 	})
 }
 
-// readOverhead reads the profiler's work. The table also has CUDA's own work, such as loading a module, which does
-// not make the trace inflated.
+// readOverhead reads the profiler's work, which makes the trace inflated. The table also has CUDA's own work, such as
+// loading a module, which does not.
 func (r *reader) readOverhead(ctx context.Context, table string, c columns) error {
 	own := map[int64]bool{}
 	if e, ok := r.table[tOverheadTypes]; ok && e.hasAll("id", "label") {

@@ -20,8 +20,8 @@ const (
 	rangeName
 )
 
-// pendingBit marks a NameID as an index into names.pending. StringIds is read last, and only its used strings are
-// kept. So other strings, such as a program's captured output, take no memory.
+// pendingBit marks a NameID as an index into names.pending. The table StringIds is read last, and only the strings that
+// events refer to are kept. So other strings, such as a program's captured output, take no memory.
 const pendingBit = model.NameID(1) << 31
 
 type names struct {

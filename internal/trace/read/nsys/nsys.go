@@ -141,8 +141,8 @@ func journalError(path string) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is in WAL mode and %s put both into one file with: sqlite3 %s 'PRAGMA journal_mode=DELETE'", path, where, filepath.Base(path))
 }
 
-// warnJournal warns if the database has a journal: it was copied while it was written, and the journal's data is
-// missing.
+// warnJournal warns if the database has a journal. Then the database was copied while it was written, and the journal's
+// data is missing.
 func warnJournal(t *model.Trace) {
 	for _, ext := range []string{"-wal", "-journal"} {
 		if journalSize(t.Path, ext) == 0 {

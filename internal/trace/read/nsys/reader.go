@@ -301,7 +301,8 @@ func (r *reader) closeRanges() {
 	}
 }
 
-// recordAdvice holds the profiler's terms, and its commands to record data that a database lacks.
+// recordAdvice holds texts for messages: the names of the profiler's calls and ranges, how to record calls and how to
+// record ranges, and the tables that hold names.
 type recordAdvice struct{ calls, ranges, record, emit, names string }
 
 func (r *reader) recordingAdvice() recordAdvice {

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// rocprofv3 of ROCm 7 writes rocpd databases. The tables of one process share a suffix, its UUID; a merged database
-// has several sets, and ids count within each set. The reader ignores the views that join the tables. Events contain
-// their start and end (schema 3), or ids of rows of rocpd_timestamp and rocpd_track (later schemas). The schema is in
-// source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk. An operation and its call share the stack_id of their
-// events. Times are ns.
+// rocprofv3 of ROCm 7 writes rocpd databases. The names of the tables of one process end in the same UUID. A
+// merged database has a set of tables for each process, and ids count within a set. The reader ignores the views that
+// join the tables. Events contain their start and end (schema 3), or ids of rows of rocpd_timestamp and rocpd_track
+// (later schemas). The schema is in source/share/rocprofiler-sdk-rocpd of ROCm/rocprofiler-sdk. An operation and the
+// call that launched it have the same stack_id. Times are ns.
 
 // The tables that are read, without their suffix.
 const (

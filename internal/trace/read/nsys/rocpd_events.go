@@ -17,8 +17,8 @@ var rocpdEvent = [...]string{"pid", "tid", "agent_id", "stream_id", "queue_id"}
 // nRocpd is the index of the first of a table's own columns, after rocpdEvent and stack_id.
 const nRocpd = len(rocpdEvent) + 1
 
-// readRocpdRows reads a table of events in either layout. It calls row with rocpdEvent, stack_id, the columns own,
-// category and extdata.
+// readRocpdRows reads a table of events in either layout of times (see the top of rocpd.go). The values v of row are
+// the columns rocpdEvent, stack_id, the columns own, category and extdata.
 func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table string, c columns, own []string, row func(start, end int64, v []any)) error {
 	times := []string{"x." + c.firstColumn("start"), "x." + c.firstColumn("end")}
 	from := " FROM " + table + " AS x"
@@ -66,7 +66,7 @@ func (r *reader) readRocpdRows(ctx context.Context, p *processTables, table stri
 	return r.scanRows(ctx, "SELECT "+joinColumns(sel)+from, len(sel), leastRow, func(v []any) { r.readRow(v, row) })
 }
 
-// globalTid packs process and thread of an event in the way of nsys.
+// globalTid packs process and thread of an event into one number, as nsys does (see the package comment).
 func (p *processTables) globalTid(v []any) int64 {
 	pid, tid := integerOrZero(v[0]), integerOrZero(v[1])
 	if n, ok := p.pids[pid]; ok {

@@ -45,7 +45,7 @@ type converter struct {
 	texts     int64
 	err       error
 	ids       map[model.Instruction]int64 // index in Trace.Instructions plus one
-	hasOpLine map[uint16]bool             // devices with a line "XLA Ops", which has their operations
+	hasOpLine map[uint16]bool             // by index in Trace.Devices: the device has a line "XLA Ops" with its operations
 }
 
 // plane is the host, or a device by its index in Trace.Devices. The events of other planes are skipped.
