@@ -24,8 +24,8 @@ const (
 // 1.4e-6.
 const chainBound = 1e-4
 
-// chainTolerance is the tolerance of a value that depends on the forward and the backward pass: on the way to it
-// products round their inputs twice as often as on the way to a layer's output.
+// chainTolerance is the tolerance of a value that depends on the forward and the backward pass. Twice as many products
+// with rounded inputs contribute to it as to a layer's output.
 func (s *session) chainTolerance() float64 {
 	return max(chainBound, 2*tolerances[s.k.Precision])
 }

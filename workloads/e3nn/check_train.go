@@ -162,8 +162,8 @@ func (c *checker) weightGrads(layer int) {
 	c.rowGrads(layer)
 }
 
-// addOuter adds k a_u b_v, for row e of a [.,m] and b [.,n], to a sum [u,n]. It takes the first u values of a and all
-// of b.
+// addOuter adds k times an outer product to the sum to [u,n]: the first u values in row e of a [.,m], times row e of b
+// [.,n].
 func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) {
 	left := c.Wide(a, e*m, u)
 	right := c.Wide(b, e*n, n)

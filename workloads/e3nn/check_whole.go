@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: parameters, moments and the memory that slots share pass from step to step.
+	// wholeSteps is the number of steps that run in sequence, to check that parameters, moments and shared memory are
+	// right in the step after.
 	wholeSteps = 2
 	// wholeRows is the number of rows that keep their edges. All other rows lose theirs, so that a float64 reference is
 	// affordable from a step's inputs to its new parameters, which are sums over all rows.

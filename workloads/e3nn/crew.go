@@ -112,8 +112,8 @@ func (c *crew) finish() {
 	}
 }
 
-// work takes chunks in order until none is left or the results of the completed chunks reach enough. A thread that
-// compares before another adds its result does at worst a superfluous chunk.
+// work takes chunks in order until none is left or the results of the completed chunks reach enough. If a thread
+// compares before another adds its result, it computes at worst one chunk too many.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {

@@ -90,8 +90,8 @@ type work struct {
 	pre  device.Buffer // input of the gate
 }
 
-// backBuffers holds a backward pass's cotangents and results. Layers share one layer's buffers; dy and db sum over
-// layers.
+// backBuffers holds the gradients and results of a backward pass. Layers share one layer's buffers; dy and db are sums
+// over layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
 	losses                   device.Buffer // by row, in training

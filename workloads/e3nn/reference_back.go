@@ -75,8 +75,8 @@ func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]f
 	return dmid, nil
 }
 
-// refEdge computes the gradient f by one edge's vector, from dy, the gradient by its harmonics, and slope, that by its
-// length.
+// refEdge computes f, the gradient by one edge's vector. dy is the gradient by the edge's harmonics, slope the gradient
+// by its length.
 func refEdge(sph op.Sph, vec, dy []float64, slope float64, f []float64) {
 	op.RefSphGrad(sph, vec, dy, f)
 	r := math.Sqrt(vec[0]*vec[0] + vec[1]*vec[1] + vec[2]*vec[2])

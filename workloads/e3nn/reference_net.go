@@ -32,8 +32,8 @@ type refSums struct {
 	energy float64
 	f      [][]float64 // overwritten, not added to: the gradient of the row's energy by every edge's vector
 	grads  *refGrads
-	// pull returns, for a row's energy, the derivative by it of the function whose gradients grads receives. If pull is
-	// nil, this function is the energy itself, with derivative 1.
+	// pull returns the derivative of a loss by a row's energy; then grads receives the gradients of the loss. If pull is
+	// nil, grads receives the gradients of the energy.
 	pull func(energy float64) float64
 }
 
@@ -89,7 +89,7 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 	return v, nil
 }
 
-// addBack adds the gradients of the row's energy, or of the function whose derivative is pull; see refSums.
+// addBack adds the gradients of the row's energy or, if to.pull is set, of the loss; see refSums.
 func (n *refNet) addBack(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())

@@ -264,7 +264,7 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
-// compare compares the case's values want with those of float64, and with those that an operation writes.
+// compare compares the case's values want with the float64 values wide, and with the values that an operation writes.
 func (v *vectorRunner) compare(wide, want array, bind func(*op.Arena, device.Buffer) (*op.Bound, error)) ([]gpuprof.CaseResult, error) {
 	got, err := v.runBound(len(wide), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := bind(a, out)

@@ -58,13 +58,14 @@ func (s *session) wholeTolerance() float64 {
 	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.k.Precision])
 }
 
-// frameTolerance is the tolerance of a frame after wholeSteps steps. Its map of changes is a difference of two
-// states: about 1/100 of a state with law diffuse, and entirely the network's output with law mlp.
+// frameTolerance is the tolerance of a frame after wholeSteps steps. One map is the difference of two states, so its
+// relative error is larger than the error of a state: the difference is about 1/100 of a state with law diffuse, and
+// the network's output alone with law mlp.
 func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.k.Precision]) }
 
-// checkWhole runs steps from the first state as a measurement does, the last one with a frame if the settings have
-// frames. It compares every kept state, the frame and the region with the law in float64. It does not use the list of
-// operations, so it also finds a wrong list.
+// checkWhole runs steps from the first state as a measurement does; the last one makes a frame if the settings have
+// frames. It compares all states in memory, the frame and the copied region with the law in float64. It does not use
+// the list of operations, so it also finds a wrong list.
 func (c *checker) checkWhole() {
 	s := c.s
 	if c.Stops(s.startFrom(c.start)) || c.Stops(c.spoilFrames()) {
@@ -179,8 +180,9 @@ func (c *checker) checkRegion(e *evolution, cells []int) {
 	c.wholes = append(c.wholes, check)
 }
 
-// checkShownFrame compares the last step's frame in a few pixels; without a frame their values are NaN. Pixels of
-// more than mostPixelCells cells are left to checkPixels, which starts from the device's state.
+// checkShownFrame compares a few pixels of the last step's frame with the reference e. Pixels that the step did not
+// write are NaN and fail. Frames with more than mostPixelCells cells per pixel are checked only by checkPixels, whose
+// reference starts from the device's state.
 func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
 	s, f := c.s, c.s.k
 	if f.Scale*f.Scale > mostPixelCells {

@@ -35,8 +35,8 @@ func (id blockID) ref() op.Ref { return op.Ref{Block: int(id)} }
 // isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
 func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
 
-// deriveLives sets the blocks that each operation takes and gives: a chunk's blocks live within their chunk. The state
-// exists before the operations, and the next state stays after them.
+// deriveLives sets each operation's take and give. A chunk's blocks are allocated and freed within the chunk. The state
+// exists before the first operation, and the next state remains after the last one.
 func deriveLives(ops []operation) {
 	type life struct {
 		id    blockID
@@ -73,8 +73,8 @@ type block struct {
 	number int32 // number of its request, where requests are recorded
 }
 
-// memory takes and gives the blocks of a step. A block may be taken again while launches that use it are still
-// queued: all launches are on one stream.
+// memory allocates (take) and frees (give) the blocks of a step. A freed block may be taken again while launches that
+// use it are still queued, because all launches are on one stream.
 type memory interface {
 	take(id blockID, words int64) (block, error)
 	give(b block) error
@@ -116,7 +116,8 @@ func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) 
 	return a, a.mem.Err
 }
 
-// shelfOf returns the list that keeps a block: the state and the next state share one.
+// shelfOf returns the index of the free list, in arena.idle, for a kind of block. The state and the next state share
+// one list.
 func shelfOf(id blockID) blockID {
 	if id == bNext {
 		return bState

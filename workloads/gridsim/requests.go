@@ -43,7 +43,7 @@ func (r *requests) recordTake(bytes int64) int32 {
 func (r *requests) recordGive(number int32) { r.record(request{0, number}) }
 func (r *requests) recordTrim()             { r.record(request{0, -1}) }
 
-// nowhereToMap is memory of which only the size matters.
+// nowhereToMap takes the place of the device's memory in a replay: only sizes matter, so it maps nothing.
 type nowhereToMap struct{}
 
 func (nowhereToMap) Map(int, int64) error { return nil }
@@ -78,8 +78,8 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the pool's peak reservation in a replay of the requests with the current settings, and
-// the setting with a lower one, if any.
+// addReplays replays the requests and adds the pool's peak reservation, in bytes, to figures: the peak with the current
+// settings and, if another setting has a lower peak, the setting with the lowest one.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)
