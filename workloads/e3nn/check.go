@@ -148,7 +148,7 @@ func (c *checker) collateAndCopy(sl *slot) {
 	for _, r := range c.rows {
 		want := structure.BruteForce(s.in.crystal, s.in.finder.Cutoff(), s.in.point(points[r]), s.in.atoms)
 		lo, hi := int(rowptr[r]), int(rowptr[r+1])
-		n := hi - lo // a prefix may cut the row
+		n := hi - lo // the limit of edges per batch may cut the row
 		if n > len(want.Src) || s.in.prefix == 0 && n != len(want.Src) || !slices.Equal(src[lo:hi], want.Src[:n]) {
 			c.Errs[stCollate].Diff, c.Errs[stCollate].Used = math.Inf(1), true
 			continue

@@ -12,8 +12,8 @@ var backwardPTX string
 
 // Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have the
 // precision's width: 16 bits with bf16 and fp16. The argument at is the offset of a time step in states, in elements.
-// The argument level holds the carriers' present levels, ago the number of moves since the recorded level; with depth 0
-// no carrier leaves.
+// level holds the present levels of the carriers (rows of the batch), ago the number of moves by one level since the
+// recorded one. With depth 0 no carrier leaves.
 var (
 	// Forward cell that records the inputs of the backward pass. To the products gx and gh [B,3H] it adds the biases bx
 	// and bh if biased is 1. From the sums it computes the next state, and rows r, z, n and u = W_hn h + b_hn of kept

@@ -95,12 +95,11 @@ func cellBackHost(args *device.Args, lo, hi int) {
 	})
 }
 
-// hasLeft reports whether a carrier left in an earlier move. level is its present level; ago is the number of moves
-// since the one in question.
+// hasLeft reports whether a row's carrier left at the last level and was replaced, in the move that is ago moves before
+// the last one. level is the row's present level.
 func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
 
-// levelThen returns a carrier's level before its last moves, as many as the argument ago. The argument level is its
-// present level.
+// levelThen returns a carrier's level before its last ago moves; level is its present level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
 func leaveHost(args *device.Args, lo, hi int) {

@@ -233,8 +233,8 @@ func (c *checker) layerInput(l, row int) []float32 {
 	return x
 }
 
-// checkChain compares the new states of a few carriers at all time steps, computed from the batch and the initial state
-// alone. It takes as many carriers as give the number of sampled rows.
+// checkChain compares the new states of a few carriers at all time steps with a reference that reads only the batch and
+// the initial state. Carriers times time steps is about the number of sampled rows.
 func (c *checker) checkChain() {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {

@@ -32,7 +32,7 @@ func (c *checker) copyBack() {
 	c.Errs[stD2H].Same(device.Floats(sl.out), rec)
 }
 
-// carriersKept is the number of buffers with the carriers, which are the first of those that checkGraph compares.
+// carriersKept is the number of leading buffers in checkGraph's list that hold the carriers.
 const carriersKept = 5
 
 // checkGraph replays the step's graph from the same start. It compares the results with those of the step's single

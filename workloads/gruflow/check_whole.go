@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: carriers pass from step to step, and in training also parameters and moments.
+	// wholeSteps is the number of steps that run in sequence, to check that carriers, and in training also parameters and
+	// moments, are right in the step after.
 	wholeSteps = 2
 	// wholeKinds is the number of different carriers in these steps; all other carriers are copies of them. So a few
 	// float64 paths give the sums over all carriers, and even the new parameters.

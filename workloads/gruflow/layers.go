@@ -33,14 +33,16 @@ type source struct {
 	by  int // distance between time steps, in elements
 }
 
-// movingArg returns the source as an argument, for elements of the given size.
+// movingArg returns the source as a kernel argument that advances by in.by elements with each time step. bytes is the
+// size of an element.
 func (in source) movingArg(bytes int64) op.Ref {
 	r := in.arg
 	r.At, r.By = r.At+bytes*int64(in.at), bytes*int64(in.by)
 	return r
 }
 
-// offset returns the source's first element as an argument for kernels that take one.
+// offset returns the index of the source's first element, which advances with each time step, for kernels that take an
+// offset.
 func (in source) offset() op.Num { return op.Num{Value: in.at, By: in.by} }
 
 // bindLayers binds all layers and returns their groups: one per layer, or a single one if a vendor library computes the

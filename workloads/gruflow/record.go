@@ -53,8 +53,9 @@ func refuseRecording(k settings) error {
 	return nil
 }
 
-// recording holds the recorded levels of the current window, and of earlier ones. Without checkpoints it holds all
-// states and gates; with checkpoints only the state before each few successive levels, from which these are recomputed.
+// recording holds the recorded levels of the current window and of earlier ones. Without checkpoints it holds all
+// states and gates. With checkpoints it holds only the state before every few levels, from which these levels are
+// recomputed.
 type recording struct {
 	u             *unroll
 	window, every int
@@ -107,7 +108,7 @@ func (r *recording) requests() (list []request) {
 	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
 }
 
-// bytes returns the size of the whole recording, and of one window's part of it.
+// bytes returns the sizes in bytes of the recordings of all kept windows, and of one window.
 func (r *recording) bytes() (all, window int64) {
 	window = 4 * wordsOf(r.recordRequests())
 	return int64(r.windows()) * window, window

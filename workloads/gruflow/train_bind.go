@@ -60,9 +60,8 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 // together.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the place in
-// the recording where the level is kept for the backward pass; and ago, the number of the window's levels that run
-// after j, so many levels ago for the backward pass.
+// levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the index in
+// the recording where the level is kept; and ago, the number of the window's levels after j.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: op.From(sl.x, 0), at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j

@@ -222,7 +222,8 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 	return found
 }
 
-// isAligned reports whether the alignment of In1 lets a lane read its copies consecutive channels as one vector.
+// isAligned reports whether a lane can read as many consecutive channels as copies in one vector access. This depends
+// on the offsets of the group's blocks in a row of In1.
 func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
