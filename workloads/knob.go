@@ -37,7 +37,7 @@ type Knob struct {
 	// Try are the values that tune tries first. nil: tune tries Values; for a number that Parse accepts, also a quarter,
 	// half, double and four times the current one. Empty: tune tries none.
 	Try []string
-	// Ungated gives, by value, the reason why a gate's figures would be meaningless with this value.
+	// Ungated gives, by value, the reason why a CI gate cannot compare figures that were measured with this value.
 	Ungated map[string]string
 	// TryUnderLoad replaces Try if the goal is the latency that callers see.
 	TryUnderLoad []string
@@ -101,8 +101,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (or plain K). If words contains
-// "step", it replaces every:1. Settings.Every reads the value.
+// EveryKnob returns a knob that selects the steps in which an action runs: one of words, or "every:K" (or plain K) for
+// every K-th step. The word "step", if words contains it, replaces every:1. Settings.Every reads the value.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
@@ -157,8 +157,8 @@ func (k Knob) Usage() string {
 	return "use " + gpuprof.WordList(parts, "or")
 }
 
-// Resolve completes a run's knob values: the workload's defaults, overridden by the preset's values, then by the
-// user's. All are checked and canonical. Unknown names give an ErrUsage with the nearest valid ones.
+// Resolve returns all knob values of a run, checked and canonical: the workload's defaults, overridden by the preset's
+// values, then by the values in set. Unknown names give an ErrUsage with the nearest valid ones.
 func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
 	out := gpuprof.Settings{}
 	knobs := map[string]Knob{}
@@ -218,7 +218,8 @@ func CountWaits[T any](count func(T) float64) func(gpuprof.Settings, map[string]
 	return func(set gpuprof.Settings, _ map[string]float64) float64 { return count(Read[T](set)) }
 }
 
-// CountPerStep returns how often a step does what is done every n steps; n is 0 for never.
+// CountPerStep returns the mean number of times per step that an action runs if it runs every n steps; n = 0 means
+// never.
 func CountPerStep(n int) float64 {
 	if n == 0 {
 		return 0

@@ -174,8 +174,8 @@ func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	return n
 }
 
-// searchBatch finds the neighbours of the kept rows of batch n by brute force. It reads the device's numbers of edges
-// in keep only with a prefix, which may cut a row.
+// searchBatch finds the neighbours of the kept rows of batch n by brute force. With a limit of edges per batch, which
+// may cut a row, it keeps only as many edges of a row as keep has.
 func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}

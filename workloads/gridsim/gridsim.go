@@ -124,7 +124,7 @@ func refuseModel(k settings) error {
 	return nil
 }
 
-// refuseWay refuses implementations that exclude each other.
+// refuseWay refuses combinations of implementation settings that exclude each other.
 func refuseWay(k settings) error {
 	impl, law := k.Impl, k.Law
 	switch {

@@ -98,8 +98,8 @@ func drawParams(s shape, seed uint64, draws bool) params {
 	return p
 }
 
-// drawState distributes the carriers over all levels, so that the same number leaves in each step and all steps do
-// equal work. Hidden states are random, as after some steps.
+// drawState distributes the carriers (rows of the batch) over all levels, so that the same number leaves in each step
+// and all steps do equal work. Hidden states are random, as after some steps.
 func drawState(s shape, seed uint64) state {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	st := state{h: make([]float32, s.L*s.B*s.H), energy: make([]float32, s.B), level: make([]int32, s.B), place: make([]float32, 2*s.B)}

@@ -62,7 +62,8 @@ func refFlowBack(c carrier, h []float64, proj, bias []float32, after carrierBack
 	return carrierBack{energy: deposit*d + after.energy*(1-d), x: after.x, y: after.y}, dh
 }
 
-// trip is a carrier's path through a window in float64: the values of the forward pass that the backward pass needs.
+// trip is the path of a carrier (row of the batch) through a window of levels in float64: the values of the forward
+// pass that the backward pass needs.
 type trip struct {
 	s      shape
 	p      params

@@ -10,8 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// GraphKey has everything that a captured graph fixes about a step: its slot, the turn of buffers that rotate, the edges
-// or images of its batch, and whether optional stages run.
+// GraphKey identifies a captured graph by everything about a step that the capture fixes: the slot (batch in flight),
+// the index Turn in the rotation of buffers, the number of edges or images of the batch, and whether optional stages
+// run.
 type GraphKey struct {
 	Slot, Turn, Count int
 	Optional          bool

@@ -63,8 +63,8 @@ var (
 )
 
 // findGenerated returns a function that finds the generated kernel of a product and its plan. planOf plans layer n of
-// family f, only when the function is first called, because planning all layers takes 40 ms. A family for which room
-// returns 0 has no kernel.
+// family f. It is called only when the layer's product is first requested, because planning all layers takes 40 ms. A
+// family for which room returns 0 has no kernel.
 func findGenerated[P any](kernels map[string]*device.Kernel, room func(tpgen.Family) int, planOf func(f tpgen.Family, n int) (*P, error)) func(so3.TensorProduct) (generated[P], bool) {
 	byKey := sync.OnceValue(func() map[string]func() (generated[P], error) { // see tpgen.Key
 		all := map[string]func() (generated[P], error){}

@@ -3,8 +3,8 @@ package structure
 import "math"
 
 const (
-	// maxBins is the maximum number of bins, and maxEntries that of the entries of all their lists, 4 bytes each.
-	// Large structures may have a bin per atom, and entriesPerImage entries per image.
+	// maxBins is the maximum number of bins. maxEntries is the maximum number of entries in all their lists together, 4
+	// bytes each. Large structures may have a bin per atom, and entriesPerImage entries per image.
 	maxBins    = 1 << 18
 	maxEntries = 1 << 21
 	// With bins as long as the cutoff an image is in about 1+6+3pi+4pi/3 = 21 lists; entriesPerImage is twice that,
