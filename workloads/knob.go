@@ -34,8 +34,8 @@ type Knob struct {
 	Scales bool
 	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int
-	// Try are the values that tune tries first. nil: tune tries Values; for a number that Parse accepts, also a quarter,
-	// half, double and four times the current one. Empty: tune tries none.
+	// Try are the values that tune tries first. If Try is nil, tune tries Values, and for a number that Parse accepts also
+	// a quarter, half, double and four times the current value. If Try is empty but not nil, tune tries none.
 	Try []string
 	// Ungated gives, by value, the reason why a CI gate cannot compare figures that were measured with this value.
 	Ungated map[string]string
@@ -45,9 +45,8 @@ type Knob struct {
 	Acts []string
 	// Answers are the remedies that the knob provides.
 	Answers []Answer
-	// Advice gives, by value, the meaning of the value in a PyTorch program, for a reader who is advised to use it;
-	// values that are not recommended have none. PyTorch gives one line of code by value. AnyValue covers all other
-	// values, with %s for the value.
+	// Advice gives, by value, the meaning of a recommended value in a PyTorch program, for a reader who is advised to use
+	// it. PyTorch gives one line of code by value. AnyValue covers all other values, with %s for the value.
 	Advice, PyTorch map[string]string
 }
 

@@ -13,8 +13,8 @@ type Server interface {
 	// Serve runs the load for a warm-up and one uninterrupted measurement window. Even with an error it returns the
 	// requests so far, or nil if there are none.
 	Serve(ctx context.Context, l Load) (*loadtest.Requests, error)
-	// Alone returns the stages of a batch of one request with their minimum costs. s is the time of such a batch in
-	// seconds, or 0 if it is unknown.
+	// Alone returns the stages of a batch of one request with their minimum costs. s is the time of this batch in seconds,
+	// 0 if unknown.
 	Alone() (stages []gpuprof.Stage, s float64)
 }
 

@@ -134,7 +134,7 @@ type source struct {
 }
 
 // atomGraph holds the arrays that depend on the structure alone: species [A], positions [A,3] in angstrom, and the
-// edges between atoms, src and dst [E], vec [E,3].
+// edges between atoms. edges has src [E] and vec [E,3]; dst is [E].
 type atomGraph struct {
 	species []int32
 	pos     []float32
@@ -159,7 +159,8 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// fillFrom makes g the graph of a structure, in g's memory. A graph of more than room words is an error.
+// fillFrom makes g the graph of a structure, in g's memory. It returns an error if the graph takes more than room
+// four-byte words.
 func (g *atomGraph) fillFrom(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()

@@ -59,8 +59,8 @@ type child struct {
 // stoppedLook is the interval between two checks whether a worker process is stopped by a signal.
 const stoppedLook = time.Second
 
-// killStopped kills a worker process that two checks in a row find stopped by a signal: neither a closed pipe nor a
-// time limit would end it. Its batch is lost, as with a worker that died.
+// killStopped kills a worker process that two checks in a row find stopped by a signal, because neither a closed pipe
+// nor a time limit would end it. Its batch is lost, as with a worker that died.
 func (c *child) killStopped() {
 	look := time.NewTicker(stoppedLook)
 	defer look.Stop()

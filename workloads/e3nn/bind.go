@@ -191,9 +191,9 @@ func (s *session) rebindSlots() error {
 	return nil
 }
 
-// captureGraphs captures a step for each slot (a step in flight) and each number of edges among the batches that the
-// steps use in turn; these are counted at set-up. Batches with the same number of edges share a graph, because it reads
-// the batch from the slot.
+// captureGraphs captures a step for each slot (a step in flight) and each number of edges that occurs in the rotation
+// of batches, which is counted at set-up. Batches with the same number of edges share a graph, because it reads the
+// batch from the slot.
 func (s *session) captureGraphs(ctx context.Context) error {
 	n := len(s.in.batches)
 	for k := range depth {

@@ -30,8 +30,8 @@ const (
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
 // Check implements workloads.Session. In the first of the two slots (steps in flight) it checks all rows if the
-// reference is expected to take less than a second, otherwise a sample; in the other slot always a sample. Then it
-// checks whole steps.
+// reference is expected to take less than a second, otherwise a sample. In the other slot it always checks a sample.
+// Then it checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1

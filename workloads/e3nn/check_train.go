@@ -119,8 +119,8 @@ func (c *checker) checkFeatures(so *stageOps) {
 	c.Errs[so.stage].Add(op.As[float32](got), want)
 }
 
-// featuresOf adds to the argument to, a gradient by features, the contribution of edge e, which ends in the given row
-// and has the path weights w.
+// featuresOf adds the contribution of edge e to a gradient with respect to the features of the edge's source, the last
+// argument. The edge ends in the given row and has the path weights w.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
@@ -141,8 +141,8 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// weightGrads compares the gradients by weights, which are sums over edges or rows: w1, the linear layer and the
-// readout, and as many rows of w2 as mostReference allows.
+// weightGrads compares the gradients by weights, which are sums over edges or rows. It compares w1, the linear layer
+// and the readout, and as many rows of w2 as mostReference allows.
 func (c *checker) weightGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()

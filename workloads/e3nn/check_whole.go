@@ -22,7 +22,7 @@ const (
 	wholeRows = 4
 )
 
-// wholeStep runs steps on the device with batches of few edges, and compares their results with float64 values that it
+// wholeStep runs steps on the device with batches of few edges. It compares their results with float64 values that it
 // computes from the batches and the drawn parameters. It does not use the list of operations, so it also finds a wrong
 // list.
 type wholeStep struct {
@@ -133,8 +133,8 @@ func (w *wholeStep) stepOnce(i int) error {
 	})
 }
 
-// microStep runs one micro-batch with the edges of only a few random rows, and returns the reference's batch of these
-// rows. at counts micro-batches over all steps, micro within the step.
+// microStep runs one micro-batch with the edges of only a few random rows, and returns the reference's batch, which has
+// these rows. at counts micro-batches over all steps, micro within the step.
 func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	s := w.s
 	keep := map[int]int{0: 0} // number of edges by kept row; row 0 is always kept, since a prefix of edges begins there

@@ -80,9 +80,9 @@ func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
 	c.state.Store(uint64(c.number)<<32 | crewOpen)
 }
 
-// wakeHelpers wakes the helpers, and then a goroutine without work. The Go scheduler keeps the goroutine that was
-// woken last for the waker's own processor, and lets idle processors take it only after about 60 us; this delay must
-// not hit a helper.
+// wakeHelpers wakes the helpers, and last of all a goroutine without work. The Go scheduler keeps the goroutine that
+// was woken last for the waker's own processor. Idle processors take it only after about 60 us, a delay that must not
+// hit a helper.
 func (c *crew) wakeHelpers() {
 	for range cap(c.wake) {
 		select {

@@ -99,7 +99,7 @@ func (sl *slot) allocate(s *session) error {
 	if !s.k.Pinned {
 		host = device.Pageable
 	}
-	// The host buffers have room for a row that begins inside the prefix and ends beyond it.
+	// The host buffers also hold a row that begins before the limit of edges per batch and ends after it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
 	if s.goesBack() && !s.k.Trains() {

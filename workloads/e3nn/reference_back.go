@@ -60,8 +60,8 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 	return nil
 }
 
-// refGateLinear returns the gradient by a row's sum of messages. drho is the gradient by the row's value, pre the
-// gate's input; the gradient goes back through the readout, the gate and the linear layer.
+// refGateLinear returns the gradient by a row's sum of messages: it goes back through the readout, the gate and the
+// linear layer. drho is the gradient by the row's value, pre the gate's input.
 func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]float64, error) {
 	l := s.model.Layers[i]
 	dout, dpre, dmid := make([]float64, l.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.TP.Out.Dim())

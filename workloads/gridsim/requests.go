@@ -79,7 +79,7 @@ func otherSettings(trims bool) []string {
 }
 
 // addReplays replays the requests and adds the pool's peak reservation, in bytes, to figures: the peak with the current
-// settings and, if another setting has a lower peak, the setting with the lowest one.
+// settings and, if another setting has a lower peak, the best such setting and its peak.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

@@ -97,8 +97,8 @@ func (f *Backward) bindBackward() {
 	}
 }
 
-// Set uploads the input x [T,B,I], the state h0 [L,B,H], the cotangents dout [T,B,H] of the top layer's output, and
-// the cotangents dhn [L,B,H] of the last states.
+// Set uploads the input x [T,B,I] and the state h0 [L,B,H]. It also uploads the cotangents dout [T,B,H] of the top
+// layer's output, and dhn [L,B,H] of the last states.
 func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	row := f.u.net.s.B * f.u.net.s.H
 	err := errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout))

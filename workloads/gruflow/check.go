@@ -26,9 +26,9 @@ const (
 )
 
 // Check implements workloads.Session. It checks both slots (steps in flight), then whole steps. A row of the GRU is one
-// carrier at one time step. The reference of a row starts from the device's input of the layer, so that an error is
-// attributed to its layer, and any time step of a long sequence can be checked. Check restores the carriers' initial
-// state.
+// carrier (row of the batch) at one time step. The reference of a row starts from the device's input of the layer. So
+// an error is attributed to its layer, and any time step of a long sequence can be checked. Check restores the
+// carriers' initial state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1

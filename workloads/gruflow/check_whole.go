@@ -21,9 +21,9 @@ const (
 	wholeKinds = 5
 )
 
-// wholeStep runs steps as a measurement does, with a few different carriers, and compares their results with float64
-// values from the inputs, the initial carriers and the drawn parameters alone. It does not use the list of groups, so
-// it also finds a wrong list.
+// wholeStep runs steps as a measurement does, with a few different carriers (rows of the batch). It compares the
+// results with float64 values from the inputs, the initial carriers and the drawn parameters alone. It does not use the
+// list of groups, so it also finds a wrong list.
 type wholeStep struct {
 	s       *session
 	c       *checker // reads buffers

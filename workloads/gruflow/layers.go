@@ -130,9 +130,9 @@ func (g *gru) biasReads() int {
 	return 0
 }
 
-// bindProducts binds the two products of layer l: gx of the input, for all time steps at once, and gh of the state,
-// for each time step. roundIn and roundState report whether a kernel first rounds that operand. words is the size of
-// the rounded input, in four-byte words.
+// bindProducts binds the two products of layer l: gx of the input, for all time steps at once, and gh of the state, for
+// each time step. roundIn and roundState report whether a kernel first rounds the input or the state. words is the size
+// of the rounded input, in four-byte words.
 func (g *gru) bindProducts(gr *group, l int, in, state source, words int64, roundIn, roundState bool) (gx, gh op.Ref) {
 	s, b, k := g.s, g.layers[l], g.s.inputWidth(l)
 	rows, cells := s.T*s.B, s.B*s.H

@@ -24,8 +24,8 @@ func (s shape) inputWidth(layer int) int {
 // gates returns the length of a row of r, z and n, the output of a matrix product.
 func (s shape) gates() int { return 3 * s.H }
 
-// outputs is the number of columns of a hidden state's projection: the logit of the deposited share of energy, a
-// displacement in the plane, and a spare column that pads a carrier's record to 16 bytes.
+// outputs is the number of columns in the projection of a hidden state. They are the logit of the deposited share of
+// energy, two components of a displacement in the plane, and a spare column that pads a record to 16 bytes.
 const outputs = 4
 
 // Columns of a carrier's record, the step's result [B, outputs].

@@ -79,8 +79,9 @@ func newRecording(k settings, net *gru) *recording {
 
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recordRequests lists the device memory in which one window (the levels that a training step runs forward, then
-// backward) is recorded for its backward pass: the states at checkpoints, or without checkpoints all states and gates.
+// recordRequests lists the device memory that records one window (the levels that a training step runs forward, then
+// backward) for its backward pass. With checkpoints these are the states at checkpoints, otherwise all states and
+// gates.
 func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {

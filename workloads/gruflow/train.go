@@ -162,7 +162,7 @@ func (t *training) projection() (proj, bias device.Buffer) {
 }
 
 // drawTargets draws the loss's target for each of the D levels: the energy that carriers should deposit there while a
-// step runs its window of levels, 0.5 to 1.5 times what an untrained model usually deposits.
+// step runs its window of levels. A target is 0.5 to 1.5 times the usual deposit of an untrained model.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

@@ -129,8 +129,8 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear the states of carriers that left in an earlier move; the argument ago is
-// the number of moves since then. They clear the first layers, as many as the argument layers.
+// leavingLaunches returns launches that clear the states of carriers that left in an earlier move, in the first layers.
+// ago is the number of moves since then, layers the number of layers to clear.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []op.Call) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
@@ -138,8 +138,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain returns the groups that recompute the recording of the levels up to j from the checkpoint before them.
-// They use the checkpoint's memory for the running state, because no later work reads the checkpoint.
+// levelsAgain returns the groups that recompute the recording of the levels up to j, from the checkpoint before them.
+// The running state overwrites the checkpoint, because no later work reads it.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every

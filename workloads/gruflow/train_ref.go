@@ -71,8 +71,8 @@ type trip struct {
 	end    carrier
 }
 
-// tripLevel is one level of a trip: the carrier before it, the inputs of all time steps, and every layer's states,
-// beginning with the state before the first time step.
+// tripLevel is one level of a trip: the carrier before the level, the inputs of all time steps, and the states of every
+// layer, from the state before the first time step on.
 type tripLevel struct {
 	at     carrier
 	dose   float64

@@ -16,8 +16,8 @@ import (
 // where a gate saturates, 1-z has few correct digits.
 const gradTolerance32 = 1e-5
 
-// gradients are the additional fields of a gru_grad case: the cotangents at the start of the backward pass, and the
-// gradients of the sum of out*dout and hn*dhn.
+// gradients are the additional fields of a gru_grad case: the cotangents dout and dhn from which the backward pass
+// starts, and the gradients of sum(out*dout) + sum(hn*dhn).
 type gradients struct {
 	DOut  tensor            `json:"dout"`
 	DHn   tensor            `json:"dhn"`

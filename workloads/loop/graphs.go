@@ -10,9 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// GraphKey identifies a captured graph by everything about a step that the capture fixes: the slot (batch in flight),
-// the index Turn in the rotation of buffers, the number of edges or images of the batch, and whether optional stages
-// run.
+// GraphKey identifies a captured graph by everything about a step that the capture fixes. Slot is the batch in flight,
+// Turn the index in the rotation of buffers, Count the number of edges or images of the batch. Optional reports whether
+// optional stages run.
 type GraphKey struct {
 	Slot, Turn, Count int
 	Optional          bool

@@ -81,8 +81,8 @@ type Binder struct {
 	funcs map[*device.Kernel]device.Func
 }
 
-// Bind binds a launch of kern over n items. args is the struct given to device.Typed: its fields of type device.Ref
-// hold a Buffer or a Ref, those of type device.Num an int, a bool or a Num, those of type device.Real a float32.
+// Bind binds a launch of kern over n items. args is the struct given to device.Typed. Its fields of type device.Ref
+// hold a Buffer or a Ref, fields of type device.Num an int, a bool or a Num, fields of type device.Real a float32.
 func (b *Binder) Bind(kern *device.Kernel, n int, cost gpuprof.Cost, args any) Call {
 	cost.Launches = 1
 	c := Call{Kernel: kern.Name, N: n, Cost: cost}
@@ -157,9 +157,9 @@ func (b *Binder) Enqueue(s device.Stream, c *Call, t int) error {
 	return s.Launch(c.Func, c.N, &c.Args)
 }
 
-// Set sets the arguments of a call that depend on blocks, on the rings' turn, on the repetition t, on the items, and on
-// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be
-// nil.
+// Set sets the arguments of a call that are known only at a launch: scratch blocks, rings at their current Turn,
+// arguments that depend on the repetition t, and the numbers of items and of edges or images in the batch. It allocates
+// nothing. A call without blocks and rings needs no binder: b may be nil.
 func (b *Binder) Set(c *Call, t, batch int) {
 	for i := range c.Refs {
 		r := &c.Refs[i]

@@ -42,8 +42,8 @@ func (c *Checker) Compare(stage int, b device.Buffer, at int, ref []float64) {
 	c.Errs[stage].Add(c.Read(b, at, len(ref)), ref)
 }
 
-// PickRows returns in order the rows out of n that a check compares: all if there are no more than count, otherwise up to
-// count random ones and those in always.
+// PickRows returns, in order, the rows out of n that a check compares. If there are more than count, these are up to
+// count random rows and the rows in always, otherwise all.
 func PickRows(rng *rand.Rand, n, count int, always ...int) []int {
 	if n <= count {
 		rows := make([]int, n)

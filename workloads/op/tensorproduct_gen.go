@@ -136,8 +136,8 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	return t, err
 }
 
-// generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only if its
-// weights are in the columns that the kernel reads.
+// generatedProduct returns the product's generated kernel, if it has one and may use it. Only csr may use it, and only
+// if the weights are in the columns that the kernel reads.
 func (t TensorProduct) generatedProduct() (generatedProduct, bool) {
 	if t.Impl != ImplCSR || t.General {
 		return generatedProduct{}, false

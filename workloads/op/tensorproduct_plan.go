@@ -111,9 +111,9 @@ const (
 	ownAll
 )
 
-// lanesOf returns the smallest number n of lanes that cover mul copies with v copies each, at distance step in a
-// lane. step <= n leaves no gap; (n-1) + (v-1)*step = mul-1 makes the last lane end at the last copy. If step < n,
-// lanes overlap: copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
+// lanesOf returns the smallest number n of lanes that cover mul copies with v copies each, step apart in a lane. step
+// <= n leaves no gap; (n-1) + (v-1)*step = mul-1 makes the last lane end at the last copy. If step < n, lanes overlap:
+// copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0

@@ -157,9 +157,9 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 	})
 }
 
-// Refuse returns an error if the training knobs conflict with the other settings: a knob without effect, a number of
-// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set holds
-// the values of k by knob. batch is the name of the workload's batch knob, n that knob's value.
+// Refuse returns an error if the training knobs conflict with the other settings. Examples are a knob without effect, a
+// number of micro-batches (accumulate) that does not divide the batch, and a wait of the host inside a captured graph.
+// set holds the values of k by knob. batch is the name of the workload's batch knob, n its value.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
 	if !k.Trains() {
 		for _, v := range Knobs() {

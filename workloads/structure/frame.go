@@ -142,8 +142,8 @@ func (g *Grid) Point(i int) [3]float64 {
 	return p
 }
 
-// completeRows returns the periodic lattice vectors and, for directions that are not periodic, unit vectors
-// orthogonal to all other rows, each as close to its cartesian axis as the periodic vectors allow.
+// completeRows returns the periodic lattice vectors and a unit vector for each direction that is not periodic. A unit
+// vector is orthogonal to all other rows, and as close to its cartesian axis as the periodic vectors allow.
 func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	var rows [3][3]float64
 	var basis [][3]float64 // orthonormal basis of the rows so far

@@ -15,7 +15,7 @@ type Term struct {
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M whose value is a slot's or, if minus is set, the slot's negative.
+// use is a cell (i, k) of M that has the value of a slot or, if minus is set, the negative value.
 type use struct {
 	i, k  int
 	minus bool
@@ -92,7 +92,7 @@ func (t triple) findSlots() ([]slot, error) {
 
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a path of the product. slots are the distinct values, up to sign, of its matrix M; cells is the number of
+// path is a path of the product. slots are the distinct values, up to sign, of its matrix M. cells is the number of
 // nonzero cells of M, terms the number of summands of all slots. Paths of several merged blocks with an equal triple
 // are one path.
 type path struct {

@@ -265,7 +265,7 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
 	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
-	// The last path should multiply x by its weight: it then needs x no longer, so that x of the next edge is read
+	// The last path should multiply x by its weight. After that it no longer needs x, so that x of the next edge is read
 	// while most of the work is still to do.
 	last := -1
 	for i, q := range p.paths {

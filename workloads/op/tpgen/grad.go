@@ -114,8 +114,8 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// isScalar reports whether x or dz is a scalar and all cells have the same constant up to sign; the code then
-// multiplies the scalar by it first.
+// isScalar reports whether x or dz is a scalar and all cells have the same constant up to sign. The generated code then
+// first multiplies the scalar by the constant.
 func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false

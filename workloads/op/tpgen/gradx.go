@@ -205,10 +205,10 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	w.writeLine("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
 }
 
-// edgeX writes the device function edge, which adds one edge's part of dx. dz and the weights are already loaded, and
-// the device function loads the dz and weights of the next edge, from rows zn and wn. gradWriter.writeEdge explains its
-// branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots of the
-// edge's M, or the path's sum for dx.
+// edgeX writes the device function edge, which adds one edge's part of dx. When it is called, dz and the weights of the
+// edge are already loaded. It loads dz and the weights of the next edge from rows zn and wn. gradWriter.writeEdge
+// explains its branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots
+// of the edge's M, or the path's sum for dx.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()
