@@ -47,8 +47,8 @@ const (
 type Answer struct {
 	Remedy Remedy
 	To     string // suggested value; empty if the measured figures decide it
-	// The answer applies if the settings agree with all of When and none of Unless. A knob that the settings lack
-	// excludes nothing.
+	// The answer applies if the settings agree with all of When and none of Unless. Knobs that the settings do not have
+	// are ignored.
 	When, Unless gpuprof.Settings
 	// Waits returns how many times a step waits for the device with these settings; the first five remedies need it.
 	// counters holds measured counts per step.

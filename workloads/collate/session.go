@@ -207,7 +207,7 @@ func (l *lane) placeBuffers(s *session, caps sizes) error {
 	return nil
 }
 
-// newSlot makes a slot in memory that the device can copy from, or with heap on Go's heap.
+// newSlot makes a slot in memory that the device can copy from or, if heap is set, on Go's heap.
 func (s *session) newSlot(heap bool) (*slot, error) {
 	sl := &slot{frame: frameOf(s.survey.most)}
 	if heap {

@@ -48,8 +48,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient by a row's hidden layers before activation with two references: from the stage's
-// inputs, and from the batch and parameters alone.
+// hiddenBack compares the gradient with respect to a row's hidden layers before activation with two references. One
+// starts from the stage's inputs, the other from the batch and the parameters alone.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
@@ -70,9 +70,10 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) {
 	c.laws[lawChain].Add(got, da)
 }
 
-// checkFeatures compares the gradients by the atoms' features, each a sum over the edges from one atom. It compares all
-// atoms if that is quick, else only the atom with the fewest edges. An identity covers all atoms: the product is linear
-// in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
+// checkFeatures compares the gradients with respect to the atoms' features, each a sum over the edges from one atom. It
+// compares all atoms if that is quick, otherwise only the atom with the fewest edges. An identity covers all atoms: the
+// product is linear in the features x and in the weights w, so the sum of w.dw over all edges equals the sum of x.dx
+// over all sources.
 func (c *checker) checkFeatures(so *stageOps) {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
@@ -141,8 +142,8 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// weightGrads compares the gradients by weights, which are sums over edges or rows. It compares w1, the linear layer
-// and the readout, and as many rows of w2 as mostReference allows.
+// weightGrads compares the gradients with respect to weights, which are sums over edges or rows. It compares w1, the
+// linear layer and the readout, and as many rows of w2 as mostReference allows.
 func (c *checker) weightGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()

@@ -225,7 +225,7 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 		return nil
 	}
 	loss := 0.0
-	for i, v := range rho { // from here on rho holds the gradient of the loss by each row's value
+	for i, v := range rho { // from here on rho holds the gradient of the loss with respect to each row's value
 		off := v - float64(s.params.target[b.micro*len(rho)+i])
 		loss += off * off / 2 / float64(len(rho))
 		rho[i] = off / float64(len(rho))
@@ -313,8 +313,8 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// addGradients adds the gradients of the loss by all parameters to w.g; pull[r] is the gradient of the loss by row r's
-// value.
+// addGradients adds the gradients of the loss with respect to all parameters to w.g; pull[r] is the derivative of the
+// loss with respect to row r's value.
 func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {

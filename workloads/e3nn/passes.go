@@ -196,7 +196,7 @@ func (s *session) widths() (w widest) {
 	return w
 }
 
-// transientBuffers returns the buffers that the next layer overwrites: no later stage may need their values.
+// transientBuffers returns the buffers that the next layer overwrites, because no later stage needs their values.
 func (s *session) transientBuffers() []device.Buffer {
 	var list []device.Buffer
 	back, keeps := s.goesBack(), s.keepsValues()

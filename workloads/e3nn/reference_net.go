@@ -20,8 +20,8 @@ type refNet struct {
 // refRow holds the edges of a row. x has one entry per edge, the features of its source; vec has the edges' vectors.
 type refRow struct{ x, vec [][]float64 }
 
-// refGrads holds the gradients by every parameter, summed over rows. x is not a sum: it has one entry per edge of a
-// row, the gradient by the features of the edge's source.
+// refGrads holds the gradients with respect to every parameter, summed over rows. x is not a sum: it has one entry per
+// edge of a row, the gradient with respect to the features of the edge's source.
 type refGrads struct {
 	x                    [][]float64
 	w1, w2, mix, readout []float64
@@ -30,10 +30,10 @@ type refGrads struct {
 // refSums holds the sums over rows to which addRow adds. addRow does not compute fields that are nil.
 type refSums struct {
 	energy float64
-	f      [][]float64 // overwritten, not added to: the gradient of the row's energy by every edge's vector
+	f      [][]float64 // overwritten, not added to: the gradient of the row's energy with respect to every edge's vector
 	grads  *refGrads
-	// pull returns the derivative of a loss by a row's energy; then grads receives the gradients of the loss. If pull is
-	// nil, grads receives the gradients of the energy.
+	// pull returns the derivative of a loss with respect to a row's energy; then grads receives the gradients of the loss.
+	// If pull is nil, grads receives the gradients of the energy.
 	pull func(energy float64) float64
 }
 
@@ -44,8 +44,8 @@ type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64
 	mid, pre   []float64
-	dpre, dmid []float64   // gradients of the row's energy; dmid is the gradient by one edge's message
-	dw         [][]float64 // gradients of the row's energy by every edge's weights
+	dpre, dmid []float64   // gradients of the row's energy; dmid is with respect to one edge's message
+	dw         [][]float64 // gradients of the row's energy with respect to every edge's weights
 	out        []float64   // after the gate
 	energy     float64     // of this row
 	sum        float64     // the factor 1/sqrt(neighbours)

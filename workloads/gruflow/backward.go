@@ -64,8 +64,8 @@ func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }
 
-// leaveCost returns the cost of leaveKernel in the mean case, that one carrier (row of the batch) in D leaves and
-// clears its state.
+// leaveCost returns the cost of leaveKernel in the mean case: one carrier (row of the batch) in D leaves and clears its
+// state.
 func leaveCost(s shape, p precision) gpuprof.Cost {
 	c := gpuprof.Cost{BytesRead: 4 * int64(s.B)}
 	if s.D > 0 {

@@ -68,8 +68,8 @@ func injectCost(n int) gpuprof.Cost {
 // Flops of one carrier's update: a sigmoid, two tanh, and their sums.
 const moveFlops = 4 + 2 + 2*(2+2)
 
-// moveCost returns the cost of moving all carriers (rows of the batch) by one level in the mean case, that one carrier
-// in D leaves and clears its state.
+// moveCost returns the cost of moving all carriers (rows of the batch) by one level in the mean case: one carrier in D
+// leaves and clears its state.
 func moveCost(s shape) gpuprof.Cost {
 	b := int64(s.B)
 	cleared := int64(s.L) * int64(s.H) * b / int64(s.D)

@@ -74,7 +74,7 @@ type state struct {
 // depositBias is the logit of 0.1, the share of its energy that a carrier of a new model usually deposits at a level.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
-// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). Without draw the weights are 0.
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). If draws is false, they are 0.
 func drawParams(s shape, seed uint64, draws bool) params {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	bound := 1 / math.Sqrt(float64(s.H))

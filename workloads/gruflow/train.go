@@ -115,7 +115,7 @@ func newTraining(k settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(k.Settings)}
 }
 
-// requests lists the device memory in addition to the unrolled GRU's and the optimizer's.
+// requests lists the device memory of training, without the memory of the unrolled GRU and of the optimizer.
 func (t *training) requests() []request {
 	s := t.u.net.s
 	b, d := int64(s.B), int64(s.D)

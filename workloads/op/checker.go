@@ -37,7 +37,7 @@ func (c *Checker) Read(b device.Buffer, at, n int) []float32 {
 // Wide is Read in float64.
 func (c *Checker) Wide(b device.Buffer, at, n int) []float64 { return As[float64](c.Read(b, at, n)) }
 
-// Compare adds to a stage the errors of the elements of a buffer from index at on, of which ref is the reference.
+// Compare compares the elements of a buffer from index at on with ref, and adds the errors to a stage.
 func (c *Checker) Compare(stage int, b device.Buffer, at int, ref []float64) {
 	c.Errs[stage].Add(c.Read(b, at, len(ref)), ref)
 }

@@ -35,9 +35,9 @@ const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// A host item takes between outerFewest and outerMost copies of a, in multiples of outerStep, the rows of a tile of
-	// vec's product. More copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA
-	// block's tile.
+	// A host item takes outerFewest to outerMost copies of a. Their number is a multiple of outerStep, the tile height of
+	// package vec's product. More copies reuse a packed row of b more often, but give fewer items. outerTile is the side
+	// of a CUDA block's tile.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )

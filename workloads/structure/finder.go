@@ -158,7 +158,7 @@ func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fracti
 // Cutoff returns the finder's cutoff in angstrom.
 func (f *Finder) Cutoff() float64 { return f.cutoff }
 
-// MaxDegree returns an upper bound of the edges of one point, the capacity with which Append never grows a list.
+// MaxDegree returns an upper bound for the number of edges of one point. Append never grows a list of this capacity.
 func (f *Finder) MaxDegree() int { return f.bound }
 
 // candidates returns the point moved into the box, and the candidate images.

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// XPart is one warp's share of the gradient by the features, dx_ui = sum over the edges that leave a node of w_u sum_k
-// M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes as many channels u as the
-// field Copies gives. As in Part, the warp first builds M for a batch of edges; while it adds one edge, it reads dz and
-// the weights of the next.
+// XPart is one warp's share of the gradient with respect to the features, dx_ui = sum over the edges that leave a node
+// of w_u sum_k M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes Copies channels
+// u. As in Part, the warp first builds M for a batch of edges. While it adds one edge, it reads dz and the weights of
+// the next edge.
 type XPart struct {
 	Part
 	place []int // offset of each path's dz from the lane's first dz
