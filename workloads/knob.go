@@ -212,7 +212,8 @@ func readFields(set gpuprof.Settings, to reflect.Value) {
 	}
 }
 
-// CountWaits returns an Answer.Waits that reads the settings as a T and needs no counters.
+// CountWaits returns a function for Answer.Waits that calls count with the settings read as a T and ignores the
+// counters.
 func CountWaits[T any](count func(T) float64) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 { return count(Read[T](set)) }
 }

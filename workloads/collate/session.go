@@ -107,7 +107,8 @@ func (s *session) estimateSizes(ctx context.Context) error {
 	return nil
 }
 
-// slotsEach returns the slots per worker: those it fills ahead, and its share of those that the caller holds.
+// slotsEach returns the slots per worker: the slots that a worker fills ahead, and its share of the slots that the
+// caller holds.
 func (s *session) slotsEach() int {
 	return s.k.Prefetch + (held+s.k.Workers-1)/max(s.k.Workers, 1)
 }

@@ -13,7 +13,7 @@ import (
 // compare the whole pass with a reference that reads only the batch and the parameters, and test identities that hold
 // for any parameters.
 const (
-	lawChain    = iota // reference from batch and parameters alone: gradients with respect to edge vectors or hidden values
+	lawChain    = iota // reference from batch and parameters alone: gradients with respect to edge vectors or hidden layer
 	lawSum             // the forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge (w: weights, y: harmonics)
 	lawFeatures        // w.dw = x.dx over all edges (x: features)

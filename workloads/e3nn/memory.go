@@ -49,7 +49,7 @@ func (s *session) checkMemory(ctx context.Context, e, slack int64) error {
 }
 
 // tooLarge returns the error for a session that needs more than the memory left on the device. The fix names the knobs
-// that decide the size. Where a step that large cannot be bound, need is a lower bound.
+// that decide the size. If a step of this size cannot be bound, need is only a lower limit.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.k.Impl == op.ImplUnfused {

@@ -22,7 +22,7 @@ var (
 	activateKernel = cellKernel[gridActivateArgs]("grid_activate", activateHost)
 	// u = psi + tau (delta + bias).
 	updateKernel = cellKernel[gridUpdateArgs]("grid_update", updateHost)
-	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
+	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It is the last kernel of impl=gemm.
 	finishKernel = cellKernel[gridFinishArgs]("grid_finish", updateHost)
 	// y = x^2. One item is one value.
 	squareKernel = cellKernel[gridSquareArgs]("grid_square", squareHost)

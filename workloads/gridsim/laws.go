@@ -26,7 +26,7 @@ type operation struct {
 // blocks returns the blocks that the operation reads, then the one that it writes.
 func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
 
-// part is a chunk of cells that one launch computes.
+// part is a chunk of cells with launches of its own.
 type part struct {
 	s            *session
 	first, cells int

@@ -22,7 +22,7 @@ type request struct {
 	number int32
 }
 
-// mostRequests is the number of recorded requests: a few thousand steps in 1 MiB.
+// mostRequests is the largest number of recorded requests: a few thousand steps in 1 MiB.
 const mostRequests = 1 << 16
 
 func newRequests() requests { return requests{list: make([]request, 0, mostRequests)} }

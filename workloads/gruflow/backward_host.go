@@ -26,8 +26,9 @@ func (p precision) storeValues(to []float32, at int, v []float32) {
 	copy(to[at:], v)
 }
 
-// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. It calls f with
-// the row b, the piece's first unit j and number of units w in the row, and the index at of the first unit.
+// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. For each piece
+// it calls f with the row b, the index j of the first unit in the row, the number of units w, and the index at of the
+// first unit among all rows.
 func walkPieces(lo, hi, n int, f func(b, j, w, at int)) {
 	for at := lo; at < hi; {
 		b, j := at/n, at%n

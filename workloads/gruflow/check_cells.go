@@ -147,8 +147,9 @@ func (c *checker) checkGrads(g *group) {
 	c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
 }
 
-// checkOuter compares rows of a gradient w [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias
-// gradient. The argument of is the index of w among the layer's gradients; add means that the stage added to it.
+// checkOuter compares some rows of the gradient w [m,k], the sum over rows of outer products of a [rows,m] and x
+// [rows,k], and the bias gradient. of is the index of w among the layer's gradients. add reports whether the stage
+// added to it.
 func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) {
 	e, rows := &c.Errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {

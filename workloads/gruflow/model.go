@@ -21,7 +21,7 @@ func (s shape) inputWidth(layer int) int {
 	return s.H
 }
 
-// gates returns the length of a row of r, z and n, the output of a matrix product.
+// gates returns the number of values per row in the output of a gate product, for r, z and n.
 func (s shape) gates() int { return 3 * s.H }
 
 // outputs is the number of columns in the projection of a hidden state. They are the logit of the deposited share of
@@ -74,7 +74,8 @@ type state struct {
 // depositBias is the logit of 0.1, the share of its energy that a carrier of a new model usually deposits at a level.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
-// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). If draws is false, they are 0.
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). If draws is false, they are 0,
+// except the bias of the projection.
 func drawParams(s shape, seed uint64, draws bool) params {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	bound := 1 / math.Sqrt(float64(s.H))

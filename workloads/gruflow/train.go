@@ -21,8 +21,7 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow is the largest number of levels that a step runs (its window), and maxDepth the largest number of levels
-// that a carrier passes.
+// maxWindow is the largest number of levels that a step runs (its window).
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {
@@ -90,7 +89,7 @@ func refuseTraining(k settings, set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels of a window.
+// leastCheckpoint estimates the K for which a window takes the least memory, with a checkpoint before every K levels.
 // There are window/K states at checkpoints, and five arrays of that size for each time step of K recorded levels; their
 // sum is least at K = sqrt(window/(5 steps)).
 func leastCheckpoint(window, steps int) int {

@@ -56,8 +56,8 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	return all
 }
 
-// lastLevel returns the last level of the window before the next checkpoint; the levels from j to it are recorded
-// together.
+// lastLevel returns the last level that is recorded together with level j: the one before the next checkpoint, or the
+// last one of the window.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
 // levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the index in

@@ -27,10 +27,11 @@ func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float
 // carrierBack holds the cotangents of a carrier's energy and place.
 type carrierBack struct{ energy, x, y float64 }
 
-// refFlowBack moves one carrier back up by one level in float64. after is the cotangent of the carrier after the level,
-// deposit the cotangent of its deposit. If leaves is set, after is ignored: it belongs to the carrier that replaced
-// this one. h is the top layer's state before the level cleared it. The function returns the cotangents of the carrier
-// before the level and of h, and adds to the projection's gradients:
+// refFlowBack is the backward pass, in float64, of moving one carrier (row of the batch) down by one level. after is
+// the cotangent of the carrier after the level, deposit the cotangent of its deposit. If leaves is set, after is
+// ignored, because it belongs to the carrier that replaced this one. h is the top layer's state before the level
+// cleared it. The function returns the cotangents of the carrier before the level and of h, and adds to the
+// projection's gradients:
 //
 //	dp0 = (dq - de1) e d(1-d), de = dq d + de1 (1-d), dp12 = s dplace (1 - tanh^2)
 //	dh = W^T dp, dW += dp h^T, db += dp

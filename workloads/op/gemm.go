@@ -173,8 +173,8 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	return cost
 }
 
-// costInPrecision returns c with the given number of its flops counted in the given precision. TF32x3 needs three times
-// as many.
+// costInPrecision returns c with the given number of its flops counted in the given precision. TF32x3 counts them three
+// times.
 func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	if precision != TF32x3 {
 		return c.In(precision, flops)

@@ -131,8 +131,8 @@ func lossKnob() workloads.Knob {
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
-	// Claim only the time of the fills. Writing the first gradients instead of adding them saves time too, but that is not
-	// claimed.
+	// Predict only the time of the fills as the saving. Writing the first gradients instead of adding them saves more
+	// time, which is not predicted.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": Train},
 		Targets: []workloads.Target{{Stage: "loss", Kernels: []string{"fill"}, Whole: true}},

@@ -75,7 +75,8 @@ func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	return x, y, z, a, b, c
 }
 
-// boxOffset returns how many box edges along k a fractional coordinate is from the box, and 0 if k is not periodic.
+// boxOffset returns which periodic copy of the box along k contains a fractional coordinate: 0 is the box itself. It is
+// always 0 if direction k is not periodic.
 func (f *frame) boxOffset(k int, at float64) float64 {
 	if !f.periodic[k] {
 		return 0

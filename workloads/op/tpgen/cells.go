@@ -38,8 +38,8 @@ type triple struct {
 func (t triple) d1() int { return 2*t.l1 + 1 }
 func (t triple) d3() int { return 2*t.l3 + 1 }
 
-// findSlots returns the distinct values, up to sign, of the matrix M, each at the place of its first cell in the order
-// of cells. Cells are ordered by i; if the output has fewer components than x, by k, so that one output's sum ends
+// findSlots returns the distinct values, up to sign, of the matrix M, in the order of their first cells. Cells are
+// ordered by i. If the output has fewer components than x, they are ordered by k, so that the sum of one output ends
 // before the next begins.
 func (t triple) findSlots() ([]slot, error) {
 	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)

@@ -11,9 +11,9 @@ import (
 const (
 	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
-	// matrixFloats is the maximum number of floats of shared memory for the M of a warp's batch. With the KiB that the
-	// system reserves per block, 16 warps use 196 KiB of the 256 KiB that an H100 divides between shared memory and L1
-	// cache, and leave 60 KiB to the cache.
+	// matrixFloats is the maximum number of floats of shared memory for the M of a warp's batch. The system reserves one
+	// more KiB per block. So 16 warps use 196 KiB of the 256 KiB that an H100 divides between shared memory and L1 cache,
+	// and leave 60 KiB to the cache.
 	matrixFloats = 2872
 	// leastBatch is the least number of edges whose M a warp builds together, one lane per edge. The other lanes are then
 	// idle.

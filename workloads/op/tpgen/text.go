@@ -90,7 +90,7 @@ func makeKernel[P coded, S cut[P], L any](d dialect, spec S, plan func([]S, int)
 	return &Made[L]{Plan: plan([]S{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// Numbers gives the parts of a kernel numbers, the same to parts with the same code.
+// Numbers holds the numbers of a kernel's parts by the identity of their code: parts with the same code share a number.
 type Numbers map[string]int
 
 func (n Numbers) numberOf(identity string) (number int, fresh bool) {
