@@ -64,7 +64,8 @@ type Session interface {
 	Check(context.Context) ([]gpuprof.Check, error)
 	// Step enqueues step i without allocating.
 	Step(i int, p Probe) error
-	// Cycle is the period of the counters in steps: k for a session that synchronises every k steps, otherwise 1.
+	// Cycle is the number of steps after which their work repeats: k for a session that synchronises every k steps,
+	// otherwise 1.
 	Cycle() int
 	// Work is the useful work per step, such as 512 "probes".
 	Work() (amount float64, unit string)

@@ -88,7 +88,8 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 	return files, ignored, nil
 }
 
-// isFile reports whether an entry is a file or a link to one, even a dangling one, so that an error names it later.
+// isFile reports whether an entry is a file or a link to a file. A dangling link counts, so that a later error names
+// it.
 func isFile(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()

@@ -233,7 +233,7 @@ func (c *checker) poisonShared(so *stageOps) error {
 	return nil
 }
 
-// checkRadial compares the weights that the MLP computes for a row's edges, of which the first is edge lo.
+// checkRadial compares the weights that the MLP computes for the edges of a row; lo is the row's first edge.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) {
 	c.Compare(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }

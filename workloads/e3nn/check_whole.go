@@ -80,7 +80,8 @@ func (s *session) drawnParameters() (all [][]float64) {
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.k.Settings)}
 	if s.k.Trains() {
-		// Steps count from the start: if one diverges, the search for its stage repeats all of them.
+		// Step numbers begin here: if a loss is not finite, the search for the stage that caused it repeats all steps from
+		// here on.
 		if err := s.restartParameters(); err != nil {
 			return nil, err
 		}

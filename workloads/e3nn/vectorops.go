@@ -86,8 +86,8 @@ func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// unitVectors divides vectors by their length before it converts them to float32, which a valid length of 1e300 would
-// overflow.
+// unitVectors divides vectors by their length and converts them to float32. The division comes first, because a valid
+// length of 1e300 would overflow float32.
 func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {

@@ -19,7 +19,7 @@ func newReference(s shape, w weights) reference {
 // state returns channel c of cell i of a whole state.
 type state func(c, i int) float64
 
-// outside replaces a cell's number beyond a zero border.
+// outside is the number of a neighbour beyond a zero border.
 const outside = -1
 
 // neighbour returns the cell at distance (dy, dx) from i, or outside.

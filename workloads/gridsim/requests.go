@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// requests records the requests to the pool in order, so that they can be replayed with other settings. It allocates
-// its memory at the start; further requests are neither recorded nor replayed.
+// requests records the requests to the pool in order, so that they can be replayed with other settings. Its memory is
+// allocated at the start; when it is full, further requests are not recorded.
 type requests struct {
 	list  []request
 	taken int32 // number of blocks taken

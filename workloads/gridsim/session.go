@@ -103,7 +103,8 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
+// newSession allocates and binds all but the first state. If it returns both an error and a session, the caller closes
+// the session.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
 	s := planSession(d, c)
 	if err := s.checkMemory(c); err != nil {
@@ -128,8 +129,8 @@ func planSession(d device.Device, c workloads.Config) *session {
 	return s
 }
 
-// usesVendor reports whether cuBLAS computes the law's products. It takes only float32 operands here, and with
-// library=auto a search over our own tiles excludes it.
+// usesVendor reports whether cuBLAS computes the law's products, which here needs float32 operands. With library=auto,
+// a search over our own tiles (autotune=on) excludes cuBLAS.
 func (s *session) usesVendor(d device.Info) bool {
 	return d.Facts["cublas"] != "" && s.k.Library != "off" && s.k.Impl != implFused && s.shape.law == lawMLP &&
 		vendorKernels[s.k.Precision] != nil && (!s.k.Autotune || s.k.Library == "on")

@@ -96,7 +96,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory that the recording needs in addition to that of the field u.
+// requests lists the device memory of the recording, without the memory of the field u.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// gradTolerance32 is the tolerance of float32 gradients. They need longer chains of products than a forward pass, and
-// where a gate saturates, 1-z has few correct digits.
+// gradTolerance32 is the tolerance of float32 gradients. Gradients need longer chains of products than a forward pass,
+// and where a gate saturates, 1-z has few correct digits.
 const gradTolerance32 = 1e-5
 
 // gradients are the additional fields of a gru_grad case: the cotangents dout and dhn from which the backward pass

@@ -273,16 +273,15 @@ func (p *Pace) ResetStats(probe workloads.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
-// WholeCheck returns the check of whole steps. all is the number of items, such as "cells", and compared the number
-// of those that were compared.
+// WholeCheck returns the check of whole steps. all is the number of items, such as "cells", compared the number of
+// compared items.
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
 	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }
 
-// CheckOf returns the check of a stage. all is the number of the stage's rows, and compared the number of those that
-// were compared.
+// CheckOf returns the check of a stage. all is the number of the stage's rows, compared the number of compared rows.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)
 	if compared == all {

@@ -76,7 +76,7 @@ type unloaded struct{ kernel *device.Kernel }
 
 func (u unloaded) Kernel() *device.Kernel { return u.kernel }
 
-// idle is a stream, event and operation of a counter.
+// idle is the stream, the event and the operation of a counter: it does nothing.
 type idle struct{}
 
 func (idle) Launch(device.Func, int, *device.Args) error { return nil }
