@@ -107,7 +107,7 @@ func isStructure(name string) bool {
 	return strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar")
 }
 
-// itemAt returns the sample at a position of a batch.
+// itemAt returns the number of the sample at a place of a batch.
 func (r *recipe) itemAt(batch, place int) int {
 	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
 }

@@ -26,7 +26,7 @@ type watchPoint struct {
 	bytes int64 // bytes taken so far
 }
 
-// recordQueue records how many batches were ready when the step requested one.
+// recordQueue records the number of batches that were ready when the step requested one.
 func (w *watch) recordQueue(ready int64) {
 	w.last = max(ready, 0)
 	w.waiting += w.last

@@ -235,8 +235,8 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	return w.addGradients(b, rho)
 }
 
-// compareForward compares every layer's output. The last layer's is on the host; steps share the memory of the others,
-// which holds the current step's values.
+// compareForward compares every layer's output. The last layer's output is on the host. All steps share the memory of
+// the other outputs, which holds the values of the current step.
 func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {

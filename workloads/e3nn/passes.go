@@ -107,8 +107,8 @@ type request struct {
 	to    []*device.Buffer
 }
 
-// requests lists the memory that holds values between stages, for e edges; the caller either allocates or only counts
-// it.
+// requests lists the device memory that holds values between stages, for e edges. The caller either allocates the
+// memory or only counts it.
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {

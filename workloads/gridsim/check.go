@@ -68,7 +68,7 @@ func newChecker(ctx context.Context, s *session) *checker {
 		first: first, start: s.shape.arrangeCells(first)}
 }
 
-// array is a block's content on the host.
+// array is the content of a block of memory, copied to the host.
 type array struct {
 	v            []float32
 	s            shape

@@ -32,7 +32,7 @@ type part struct {
 	first, cells int
 }
 
-// statePlace returns the chunk's offset in a whole state, and the distance between channels.
+// statePlace returns the chunk's offset in the state of the whole grid, and the distance between channels, in elements.
 func (p part) statePlace() (at, cs int) {
 	if p.s.shape.hwc {
 		return p.first * p.s.shape.C, 1
@@ -40,7 +40,7 @@ func (p part) statePlace() (at, cs int) {
 	return p.first, p.s.shape.cells()
 }
 
-// channelStride returns the distance between channels in a block that holds only the chunk.
+// channelStride returns the distance between channels, in elements, in a block that holds only the chunk.
 func (p part) channelStride() int {
 	if p.s.shape.hwc {
 		return 1

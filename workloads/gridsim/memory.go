@@ -91,7 +91,7 @@ type counts struct {
 	allocs, frees                int
 }
 
-// arena allocates every block at the start.
+// arena is the memory that allocates every block at the start.
 type arena struct {
 	mem  op.Arena
 	idle [blockCount][]block
@@ -158,7 +158,7 @@ func (a *arena) counts() counts {
 func (a *arena) resetPeak()   { a.c.peakInUse = a.c.inUse }
 func (a *arena) close() error { return a.mem.Free() }
 
-// direct calls the driver to allocate and free every block.
+// direct is the memory that calls the driver to allocate and free every block.
 type direct struct {
 	mem op.Arena
 	c   counts

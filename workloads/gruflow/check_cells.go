@@ -32,7 +32,7 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack runs before the kernels of a layer's backward pass for time step T-1-t; the pass counts t up from the last
+// watchBack runs before the kernels of a layer's backward pass for time step T-1-t, because t counts from the last
 // step. It reads the checked rows' cotangents of the state between this time step and the one after it.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape

@@ -14,7 +14,8 @@ var flowPTX string
 // time steps. One item is one row of x.
 var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
-// flowKernel projects the top layer's state and moves the carriers down by one level; refFlow is the formula.
+// flowKernel projects the top layer's state and moves the carriers (rows of the batch) down by one level; refFlow is
+// the formula.
 //
 // Arguments: proj [outputs,H], bias [outputs], h [L,B,H], energy [B],
 // level [B], place [B,2], source [B], out [B,outputs], path [B,pathWords], n, B,

@@ -159,7 +159,7 @@ func (g *gru) round(in source, out any, n int) op.Call {
 	})
 }
 
-// bindGemm binds a product: our own kernel, which adds the bias, or the vendor's, which does not.
+// bindGemm binds a product. Our own kernel adds the bias; the vendor's product does not.
 func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) op.Call {
 	if g.vendor {
 		return g.Bind(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{

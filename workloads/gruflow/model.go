@@ -125,8 +125,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance, except column 0. That is 0, and the
-// device writes each carrier's energy to it.
+// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance. Column 0 is 0; the device writes
+// each carrier's energy to it.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

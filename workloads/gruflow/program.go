@@ -40,8 +40,8 @@ type scratchBlock struct {
 	lent  *pool.Block
 }
 
-// group is the work of one span of a stage: the launches in once, then those in each for every time step, then lib,
-// then those in after.
+// group is the work of one span of a stage. It runs the launches in once, then the launches in each for every time
+// step, then lib, then the launches in after.
 type group struct {
 	stage, layer int
 	level, micro int         // in training: index of the level in the window, and of the micro-batch

@@ -77,8 +77,8 @@ func (s *session) beginLaunches(state device.Buffer) []op.Call {
 	return s.rec.u.beginLaunches(op.From(state, 0))
 }
 
-// levelDown returns the groups of launches that run level j of the window forward. Between two levels that are recorded
-// together the state is in the recording; otherwise it is in s.net.h.
+// levelDown returns the groups of launches of the forward pass of level j of the window. Between two levels that are
+// recorded together the state is in the recording; otherwise it is in s.net.h.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.levelInput(sl, micro, j)
@@ -211,7 +211,7 @@ func (s *session) lossGroup(micro int) group {
 	return g
 }
 
-// levelUp returns the groups of launches that run level j backward, in the micro-batch with index micro.
+// levelUp returns the groups of launches of the backward pass of level j, in the micro-batch with index micro.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)

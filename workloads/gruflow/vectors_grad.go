@@ -86,7 +86,7 @@ func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	return nil
 }
 
-// worstOf returns the error of the worst of the gradients that the case gives.
+// worstOf returns the largest error of the gradients that the case gives.
 func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	pairs := []gradPair{{"dx", c.timeMajor(s, c.DX.data, s.I), g.dx}, {"dh0", c.DH0.data, g.dh0}}
 	byName := map[string][]float64{}

@@ -52,7 +52,7 @@ type linearShape struct{ each, length, across int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf returns the index in linearShapes for tiles whose width in threads is the argument.
+// shapeOf returns the index in linearShapes for tiles that are across threads wide.
 func shapeOf(across int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if across <= linearShapes[i].across {

@@ -217,7 +217,7 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	return k.finishBinding()
 }
 
-// tpGradEdges appends the launch for dw and dy. It returns the part of the minimum cost that belongs to them.
+// tpGradEdges appends the launch for dw and dy, and returns their minimum cost.
 func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0

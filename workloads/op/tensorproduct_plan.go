@@ -93,8 +93,8 @@ type planShape struct {
 // floatLimit returns how many floats of shared memory a warp may use for M.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane computes some copies of an output block: copy first, then further ones at distance step; copies is their
-// number. own selects those that it writes.
+// lane computes copies of an output block: copy first and further copies at distance step, as many as the field copies
+// gives. own selects the copies that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 is 0 if loops are not unrolled

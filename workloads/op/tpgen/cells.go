@@ -21,8 +21,8 @@ type use struct {
 	minus bool
 }
 
-// slot is a value that some cells of M share up to sign, as an identity or antisymmetric matrix does. uses lists the
-// cells.
+// slot is a value that some cells of M share up to sign, as the cells of an identity or antisymmetric matrix do. uses
+// lists these cells.
 type slot struct {
 	terms []Term
 	uses  []use

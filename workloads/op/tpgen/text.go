@@ -20,8 +20,8 @@ func GradSource(f Family) (string, []*GradPart, error) {
 // XSource is Source for dx, the family's gradient with respect to features.
 func XSource(f Family) (string, []*XPart, error) { return familySource[*XPart](f, gradientX, f.cutX) }
 
-// dialect has the names that differ between the three kinds of kernels: of the header tensorproduct_HEADER.cuh, of its
-// macros, and of the kernels.
+// dialect holds the names that differ between the three kinds of kernels: HEADER in tensorproduct_HEADER.cuh, the
+// prefix of that header's macros, and the prefix of the kernels' names.
 type dialect struct{ header, macro, prefix string }
 
 var (
