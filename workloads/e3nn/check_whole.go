@@ -134,8 +134,8 @@ func (w *wholeStep) stepOnce(i int) error {
 	})
 }
 
-// microStep runs one micro-batch with the edges of only a few random rows, and returns the reference's batch, which has
-// these rows. at counts micro-batches over all steps, micro within the step.
+// microStep runs one micro-batch with the edges of only a few random rows, and returns the reference's batch of these
+// rows. at counts micro-batches over all steps, micro within the step.
 func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	s := w.s
 	keep := map[int]int{0: 0} // number of edges by kept row; row 0 is always kept, since a prefix of edges begins there

@@ -1,7 +1,7 @@
-// Package e3nn is the reference workload of equivariant message passing: for every point, find the atoms within a
-// cutoff, embed the distances, turn them into tensor-product weights with a small MLP, contract neighbour features
-// with spherical harmonics, sum over neighbours, mix linearly and gate. It models charge-density prediction on a grid
-// and the interaction blocks of MACE and NequIP.
+// Package e3nn is the reference workload of equivariant message passing. For every point a step finds the atoms within
+// a cutoff, embeds the distances, and turns them into tensor-product weights with a small MLP. It contracts neighbour
+// features with spherical harmonics, sums over neighbours, mixes linearly and gates. The workload models charge-density
+// prediction on a grid and the interaction blocks of MACE and NequIP.
 //
 // The nouns of the code: a point is a place whose neighbours are found, an atom or a grid point (a probe). A row is the
 // output for one point of a batch, the sum over its edges from neighbouring atoms. A slot holds one batch in flight.

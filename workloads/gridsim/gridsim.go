@@ -1,7 +1,7 @@
-// Package gridsim is the reference workload of a grid that evolves by a local law: every cell holds a state vector,
-// and a step runs one small network on each cell and the mean of its eight neighbours. In some steps maps of the
-// state are copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a
-// caching allocator, cache trims, memory counters and transfers.
+// Package gridsim is the reference workload of a grid that evolves by a local law. Every cell holds a state vector; a
+// step runs one small network on each cell and the mean of its eight neighbours. In some steps maps of the state are
+// copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a caching
+// allocator, cache trims, memory counters and transfers.
 //
 // Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, step.go is the
 // timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives the blocks. A

@@ -78,8 +78,8 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays replays the requests and adds the pool's peak reservation, in bytes, to figures: the peak with the current
-// settings and, if another setting has a lower peak, the best such setting and its peak.
+// addReplays replays the requests and adds the pool's peak reservations, in bytes, to figures. It adds the peak with
+// the current settings. If another setting has a lower peak, it also adds the best setting and its peak.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

@@ -11,11 +11,10 @@ import (
 //go:embed tensorproduct_grad.ptx.zst
 var tpGradPTX string
 
-// TensorProductGrad is the backward pass of a TensorProduct. It computes the cotangents of x, y and w from the
-// cotangents dout of the rows, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel
-// with an item per edge serves every Impl. dx has one writer per node and segment of edges and sums in the order of
-// Perm, so it is bit-identical for any number of threads. The product must be one that csr accepts; its Impl is
-// ignored.
+// TensorProductGrad is the backward pass of a TensorProduct. From the cotangents dout of the rows it computes the
+// cotangents of x, y and w, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel with an
+// item per edge serves every Impl. dx has one writer per node and segment of edges, which sums in the order of Perm, so
+// it is bit-identical for any number of threads. The product must be one that csr accepts; its Impl is ignored.
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]

@@ -44,7 +44,8 @@ type Part struct {
 	columns    []int   // offset of each path's weights from the part's first column
 	columnAt   []int   // the part's first column in a row of weights; in an XPart also its first dz in a row of dz
 	// Cost is the number of instructions that a warp executes per edge, plus the number that could be issued while the
-	// cache delivers x and the harmonics: a finer cut makes the warps read these more often.
+	// cache delivers x and the harmonics. The second term makes a fine cut costly, because its warps read these more
+	// often.
 	Cost float64
 }
 
@@ -281,8 +282,8 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 }
 
 // placeWeights assigns columns to the weights. It keeps the order of the product's instructions if every lane can then
-// read its weights as aligned vectors. Otherwise it assigns the columns part by part: every path has a column per
-// channel of the merged blocks, except for trailing blocks without that path, and the next path begins at a multiple of
+// read its weights as aligned vectors. Otherwise it assigns the columns part by part. Every path has a column per
+// channel of the merged blocks, except for trailing blocks without that path. The next path begins at a multiple of
 // four.
 func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()

@@ -58,8 +58,8 @@ type Family struct {
 	// tensorproduct_gengrad_NAME.cu. 0 means that the family has none.
 	GradRoom int
 	// XRoom is Room for the kernel of dx, the gradient with respect to the features: tp_gradx_NAME in
-	// tensorproduct_gengradx_NAME.cu. 0 means that the family has none, because its blocks of two parities are merged or,
-	// in deepaw_natural, because the kernel needs at least 90 registers, with which the assembler spills.
+	// tensorproduct_gengradx_NAME.cu. 0 means that the family has none. The reason is that its blocks of two parities are
+	// merged or, in deepaw_natural, that the kernel needs at least 90 registers, with which the assembler spills.
 	XRoom int
 	// Hold keeps the loads of the next edge's x where the generator writes them, by a branch that is never taken; else the
 	// assembler moves them later. It takes registers, so only families whose kernels wait for these loads set it.
