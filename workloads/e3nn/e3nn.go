@@ -8,10 +8,10 @@
 // Mid is the sum over neighbours before the linear layer, pre the gate's input. The readout makes one value of each
 // row; the energy is the sum of these values. The prefix (knob edges) is the largest number of edges of a batch.
 //
-// Read top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and memory.go
-// allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches collate.go makes
-// with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The backward pass is in
-// passes.go and bind_back.go, the optimizer's step in train.go.
+// Read top down: model.go defines the network, input.go its data, knobs.go the settings. session.go and memory.go
+// allocate, bind.go and autotune.go bind. step.go is the timed step; collate.go makes its batches with the goroutines
+// of crew.go. check.go compares with the float64 formulas of reference.go. The backward pass is in passes.go and
+// bind_back.go, the optimizer's step in train.go.
 package e3nn
 
 import (

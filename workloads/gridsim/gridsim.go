@@ -3,9 +3,9 @@
 // copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a caching
 // allocator, cache trims, memory counters and transfers.
 //
-// Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, step.go is the
-// timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives the blocks. A
-// kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
+// Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, memory.go has the
+// allocators, step.go is the timed step. check.go compares with the float64 formulas of reference.go. A kernel is
+// NAME.go, NAME_host.go and, for a GPU, NAME.cu.
 package gridsim
 
 import (
