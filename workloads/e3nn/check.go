@@ -250,7 +250,8 @@ func (c *checker) copyBack(sl *slot) {
 	}
 }
 
-// pickRows returns all rows, or sampledRows random ones, the first, the last and the longest.
+// pickRows returns all rows if whole is set or there are at most sampledRows. Otherwise it returns sampledRows random
+// rows and the first, the last and the longest row.
 func (c *checker) pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
 	n, longest := len(rowptr)-1, 0
 	for r := range n {
