@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AllStages in Knob.Acts means every stage.
+// AllStages as an entry of Knob.Acts means every stage.
 const AllStages = "*"
 
-// AnyValue in Knob.Advice and Knob.PyTorch covers every value without its own entry.
+// AnyValue as a key of Knob.Advice and Knob.PyTorch covers every value without an entry of its own.
 const AnyValue = "*"
 
 // Remedy is a way in which changing a knob can help a step. The advice derives remedies from a step's problems; the
@@ -47,10 +47,11 @@ const (
 type Answer struct {
 	Remedy Remedy
 	To     string // suggested value; empty if the measured figures decide it
-	// The answer applies if the settings agree with all of When and none of Unless. A knob that the settings lack
-	// excludes nothing.
+	// The answer applies if the settings agree with all of When and none of Unless. Knobs that the settings do not have
+	// are ignored.
 	When, Unless gpuprof.Settings
-	// Waits returns how often a step waits for the device (first five remedies). counters are per step.
+	// Waits returns how many times a step waits for the device with these settings; the first five remedies need it.
+	// counters holds measured counts per step.
 	Waits func(set gpuprof.Settings, counters map[string]float64) float64
 	// Targets are the parts of the step that the remedy shortens, the most important first. AllowAnyOrder, SkipFill,
 	// WriteFirst and Fuse need them. For CollateFaster they name the host thread's stage that a GPU takes over.
@@ -99,7 +100,8 @@ func (a Answer) Applies(set gpuprof.Settings) bool {
 	return true
 }
 
-// LineFor returns the entry of Knob.Advice or Knob.PyTorch for a value, "" if there is none.
+// LineFor returns the entry of Knob.Advice or Knob.PyTorch for a value, with the value in place of %s, or "" if there
+// is none.
 func LineFor(lines map[string]string, value string) string {
 	if line, ok := lines[value]; ok {
 		return line

@@ -34,10 +34,10 @@ type Knob struct {
 	Scales bool
 	// Repeats returns the number of steps after which the setting's work repeats; nil means 1. EveryKnob sets it.
 	Repeats func(gpuprof.Settings) int
-	// Try are the values that tune tries first. nil: tune tries Values; for a number that Parse accepts, also a quarter,
-	// half, double and four times the current one. Empty: tune tries none.
+	// Try are the values that tune tries first. If Try is nil, tune tries Values, and for a number that Parse accepts also
+	// a quarter, half, double and four times the current value. If Try is empty but not nil, tune tries none.
 	Try []string
-	// Ungated gives, by value, the reason why a gate's figures would be meaningless with this value.
+	// Ungated gives, by value, the reason why a CI gate cannot compare figures that were measured with this value.
 	Ungated map[string]string
 	// TryUnderLoad replaces Try if the goal is the latency that callers see.
 	TryUnderLoad []string
@@ -45,9 +45,8 @@ type Knob struct {
 	Acts []string
 	// Answers are the remedies that the knob provides.
 	Answers []Answer
-	// Advice gives, by value, the meaning of the value in a PyTorch program, for a reader who is advised to use it;
-	// values that are not recommended have none. PyTorch gives one line of code by value. AnyValue covers all other
-	// values, with %s for the value.
+	// Advice gives, by value, the meaning of a recommended value in a PyTorch program, for a reader who is advised to use
+	// it. PyTorch gives one line of code by value. AnyValue covers all other values, with %s for the value.
 	Advice, PyTorch map[string]string
 }
 
@@ -101,8 +100,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (or plain K). If words contains
-// "step", it replaces every:1. Settings.Every reads the value.
+// EveryKnob returns a knob that selects the steps in which an action runs: one of words, or "every:K" (or plain K) for
+// every K-th step. The word "step", if words contains it, replaces every:1. Settings.Every reads the value.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
@@ -157,8 +156,8 @@ func (k Knob) Usage() string {
 	return "use " + gpuprof.WordList(parts, "or")
 }
 
-// Resolve completes a run's knob values: the workload's defaults, overridden by the preset's values, then by the
-// user's. All are checked and canonical. Unknown names give an ErrUsage with the nearest valid ones.
+// Resolve returns all knob values of a run, checked and canonical: the workload's defaults, overridden by the preset's
+// values, then by the values in set. Unknown names give an ErrUsage with the nearest valid ones.
 func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings, error) {
 	out := gpuprof.Settings{}
 	knobs := map[string]Knob{}
@@ -185,9 +184,9 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// Read returns canonical settings as a struct: a field with the tag knob:"NAME" holds that knob, and a struct that is
-// embedded is filled too. An int is the number, or the number of steps of an EveryKnob, and 0 for a word; a bool is
-// true for "on", or with the tag knob:"NAME=VALUE" for that value; a string is the spelling. Missing settings are zero.
+// Read returns canonical settings as a struct. A field with the tag knob:"NAME" holds that knob; embedded structs are
+// filled too. An int field holds the number, or K of every:K, and 0 for a word. A bool field is true for "on" or, with
+// the tag knob:"NAME=VALUE", for VALUE. A string field holds the spelling. Missing settings leave a field zero.
 func Read[T any](set gpuprof.Settings) (out T) {
 	readFields(set, reflect.ValueOf(&out).Elem())
 	return out
@@ -213,12 +212,14 @@ func readFields(set gpuprof.Settings, to reflect.Value) {
 	}
 }
 
-// CountWaits returns an Answer.Waits that reads the settings as a T and needs no counters.
+// CountWaits returns a function for Answer.Waits that calls count with the settings read as a T and ignores the
+// counters.
 func CountWaits[T any](count func(T) float64) func(gpuprof.Settings, map[string]float64) float64 {
 	return func(set gpuprof.Settings, _ map[string]float64) float64 { return count(Read[T](set)) }
 }
 
-// CountPerStep returns how often a step does what is done every n steps; n is 0 for never.
+// CountPerStep returns the mean number of times per step that an action runs if it runs every n steps; n = 0 means
+// never.
 func CountPerStep(n int) float64 {
 	if n == 0 {
 		return 0

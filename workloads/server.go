@@ -13,26 +13,28 @@ type Server interface {
 	// Serve runs the load for a warm-up and one uninterrupted measurement window. Even with an error it returns the
 	// requests so far, or nil if there are none.
 	Serve(ctx context.Context, l Load) (*loadtest.Requests, error)
-	// Alone returns the stages of a batch of one request with their least work, and their seconds s if known, or 0.
+	// Alone returns the stages of a batch of one request with their minimum costs. s is the time of this batch in seconds,
+	// 0 if unknown.
 	Alone() (stages []gpuprof.Stage, s float64)
 }
 
 // Substituter is a session that may replace a failed implementation by one that its settings do not name. Substituted
-// returns a sentence about that, or "". A run warns with it, a check notes it, and tune refuses to measure.
+// returns a sentence about the replacement, or "" if there is none. A run prints the sentence as a warning, a check as
+// a note; tune refuses to measure the session.
 type Substituter interface{ Substituted() string }
 
 // Load holds the parameters of Serve.
 type Load struct {
 	// Throughput is the measured rate of the service with a queue that is never empty, in requests per second. The
-	// settings may give the load's rate as a share of it.
+	// settings may give the rate of the load as a share of Throughput.
 	Throughput float64
-	// Rate, unless 0, replaces the rate in the settings, in requests per second, to repeat the rate of another process
-	// or of the other side of a comparison.
+	// Rate, unless 0, replaces the rate in the settings, in requests per second. It repeats the rate of another process,
+	// or of the other run in a comparison.
 	Rate float64
 	// MinTime is the minimum length of the measurement window, MaxTime the maximum of warm-up and window together.
 	MinTime, MaxTime time.Duration
 	// Progress may be nil.
 	Progress func(done, total float64, note string)
-	// Listening receives the address host:port once it accepts requests from outside; may be nil.
+	// Listening is called with the address host:port once the address accepts requests from outside; may be nil.
 	Listening func(address string)
 }

@@ -59,11 +59,13 @@ type Session interface {
 	Main() device.Stream
 	// Depth is the number of steps that can be in flight before the caller waits.
 	Depth() int
-	// Check compares every stage (on poisoned outputs) and whole steps with a float64 reference.
+	// Check compares every stage and whole steps with a float64 reference. It fills the outputs with NaN before, so that
+	// missing writes show.
 	Check(context.Context) ([]gpuprof.Check, error)
 	// Step enqueues step i without allocating.
 	Step(i int, p Probe) error
-	// Cycle is the period of the counters in steps: k for a session that synchronises every k steps, otherwise 1.
+	// Cycle is the number of steps after which their work repeats: k for a session that synchronises every k steps,
+	// otherwise 1.
 	Cycle() int
 	// Work is the useful work per step, such as 512 "probes".
 	Work() (amount float64, unit string)
@@ -80,8 +82,8 @@ type Observer interface {
 	Observed(since time.Time) (map[string]any, map[string]gpuprof.Track)
 }
 
-// Theorist is a session that also compares a model of itself with results of theory. These checks depend on the program
-// alone: neither on a setting nor on the device.
+// Theorist is a session that can also compare its simulation code with results of theory, such as queueing theory.
+// These checks depend on the program alone, not on the settings or the device.
 type Theorist interface {
 	KnownAnswers(context.Context) ([]gpuprof.Check, error)
 }
@@ -113,8 +115,8 @@ func Join(s Session) error {
 
 // Pauser is a session that works ahead of its caller.
 type Pauser interface {
-	// Pause stops the work that the session does for later steps and drops its results, so that it does nothing until the
-	// next step. lead is the number of steps until it is as far ahead as before.
+	// Pause stops the work that the session does for later steps, and drops its results. The session then does nothing
+	// until the next step. lead is the number of steps after which it is as far ahead as before.
 	Pause() (lead int, err error)
 }
 

@@ -25,7 +25,7 @@ type field struct {
 	name  string
 	unit  int
 	width int
-	base  int // for an index field: the unit whose rows it counts; else -1
+	base  int // for a field of row numbers: the unit of those rows; else -1
 	pad   int32
 }
 

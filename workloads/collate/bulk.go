@@ -51,8 +51,8 @@ func writeCounts(out []int32, samples []sample) {
 	}
 }
 
-// nextSample returns the start of the sample after one of n rows that starts at index at. In a padded batch, padding
-// is the number of rows between the two.
+// nextSample returns the first row of the next sample, after a sample of n rows that begins at row at. In a padded
+// batch, samples are stride rows apart.
 func nextSample(at, n, stride int, padded bool) int { return at + n + padding(n, stride, padded) }
 
 func padding(n, stride int, padded bool) int {

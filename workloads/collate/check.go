@@ -22,8 +22,8 @@ const (
 )
 
 // Check implements workloads.Session. It makes as many batches as are in flight (depth) and takes each through the
-// stages of a step, over poisoned memory. Copies must equal the batch bit for bit; assembled and computed values are
-// compared with references. Then it checks whole steps.
+// stages of a step, over memory filled with NaN. Copies must equal the batch bit for bit; assembled and computed values
+// are compared with references. Then it checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := &checker{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.r.Seed, 3))}
 	for i := range depth {

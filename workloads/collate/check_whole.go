@@ -11,9 +11,9 @@ import (
 // wholeRows is the number of rows per batch that are compared from the structure to the result.
 const wholeRows = 16
 
-// checkWholeSteps runs steps as a measurement does, with batches that the lanes have not held yet. It compares the
-// batch in device memory with the structures and probes of its number, and the result with float64 values from a
-// brute-force neighbour search.
+// checkWholeSteps runs steps as a measurement does, with batches that Check has not used yet. It compares the batch in
+// device memory with the structures and probes of the batch's number. It compares the kernel's result with float64
+// values from a brute-force neighbour search.
 func (c *checker) checkWholeSteps() error {
 	s := c.s
 	for i := depth; i < 2*depth; i++ {

@@ -1,7 +1,7 @@
 // Package collate is the reference workload of input pipelines: what a data loader, its collate function and the copy
-// to the device do before a training step can begin. Graph samples of varying size (atoms, their neighbour lists,
-// random probe points with the atoms in reach) are drawn and assembled into one batch by the caller or by workers,
-// staged, copied, and consumed by a kernel of adjustable length.
+// to the device do before a training step can begin. Graph samples vary in size: atoms, their neighbour lists, and
+// random probe points with the atoms in reach. The caller or workers draw samples and assemble them into a batch. The
+// batch is staged, copied, and consumed by a kernel of adjustable length.
 //
 // Read top down: input.go defines a sample, batch.go the layout of a batch, maker.go, bulk.go and naive.go make one,
 // pool.go and process_unix.go are the workers, session.go allocates, step.go is the timed step, check.go compares

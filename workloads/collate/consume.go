@@ -13,8 +13,8 @@ var consumePTX string
 // consumeTerms is the number of terms in a partial sum, so that a long float32 sum keeps its precision.
 const consumeTerms = 64
 
-// consumeKernel replaces the model. For every edge e of a batch, with length d and z the low byte of its source
-// atom's species, it computes
+// consumeKernel takes the place of the model that consumes a batch. For every edge e, with length d and z the low byte
+// of its source atom's species, it computes
 //
 //	out[at+e] = (1 + z/256) * sum over k < passes of 1 / (1 + (2(d - mu_k))^2),  mu_k = (k + 1/2) cutoff / passes
 //

@@ -88,7 +88,8 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 	return files, ignored, nil
 }
 
-// isFile reports whether an entry is a file or a link to one, even a dangling one, so that an error names it later.
+// isFile reports whether an entry is a file or a link to a file. A dangling link counts, so that a later error names
+// it.
 func isFile(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -106,7 +107,7 @@ func isStructure(name string) bool {
 	return strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar")
 }
 
-// itemAt returns the sample at a position of a batch.
+// itemAt returns the number of the sample at a place of a batch.
 func (r *recipe) itemAt(batch, place int) int {
 	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
 }
@@ -134,7 +135,7 @@ type source struct {
 }
 
 // atomGraph holds the arrays that depend on the structure alone: species [A], positions [A,3] in angstrom, and the
-// edges between atoms, src and dst [E], vec [E,3].
+// edges between atoms. edges has src [E] and vec [E,3]; dst is [E].
 type atomGraph struct {
 	species []int32
 	pos     []float32
@@ -159,7 +160,8 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// fillFrom makes g the graph of a structure, in g's memory. A graph of more than room words is an error.
+// fillFrom makes g the graph of a structure, in g's memory. It returns an error if the graph takes more than room
+// four-byte words.
 func (g *atomGraph) fillFrom(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()

@@ -1,7 +1,7 @@
 package collate
 
-// naiveLists models a collate function without arrays: samples are lists of boxed numbers, the batch grows element by
-// element, and only at the end becomes memory that a device can copy. Its many allocations are intended.
+// naiveLists models a collate function without arrays. Samples are lists of boxed numbers, and the batch grows element
+// by element. Only at the end does it become memory that a device can copy. The many allocations are intended.
 type naiveLists struct {
 	samples [][fieldCount][]any
 	batch   [fieldCount][]any

@@ -45,8 +45,7 @@ type pool struct {
 	hired int64        // workers started since the session began
 }
 
-// nextBatch waits for batch i. The batch's memory stays unchanged until as many further batches as held have been
-// taken.
+// nextBatch waits for batch i. The batch's memory stays unchanged until the caller has taken held further batches.
 func (p *pool) nextBatch(i int) (*slot, error) {
 	if i != p.first+p.taken || p.workers == nil || p.epochEnded() {
 		if err := p.begin(i); err != nil {
@@ -93,7 +92,7 @@ func (p *pool) begin(i int) error {
 	return nil
 }
 
-// askAhead requests further batches within the epoch until their number is ahead.
+// askAhead requests further batches of the epoch until p.ahead batches are requested beyond the last one taken.
 func (p *pool) askAhead() {
 	for p.asked < p.taken+p.ahead {
 		index := p.first + p.asked

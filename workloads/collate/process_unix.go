@@ -59,8 +59,8 @@ type child struct {
 // stoppedLook is the interval between two checks whether a worker process is stopped by a signal.
 const stoppedLook = time.Second
 
-// killStopped kills a worker process that two checks in a row find stopped by a signal: neither a closed pipe nor a
-// time limit would end it. Its batch is lost, as with a worker that died.
+// killStopped kills a worker process that two checks in a row find stopped by a signal, because neither a closed pipe
+// nor a time limit would end it. Its batch is lost, as with a worker that died.
 func (c *child) killStopped() {
 	look := time.NewTicker(stoppedLook)
 	defer look.Stop()
@@ -206,7 +206,7 @@ func (w *process) fillSlot(sl *slot) error {
 	return nil
 }
 
-// runTask runs one task in the process; it greets a new process first.
+// runTask runs one task in the process. A new process first gets its contract.
 func (w *process) runTask(c *child, t task) (*reply, error) {
 	if !c.answered {
 		if err := c.greet(contract{Recipe: *w.r, Slots: len(w.slots), Caps: w.slots[0].frame.caps}); err != nil {
@@ -227,7 +227,7 @@ func (w *process) runTask(c *child, t task) (*reply, error) {
 	return &answer, nil
 }
 
-// greet checks that the program is a worker, and sends its contract.
+// greet reads the hello of a new process, checks that it is a worker, and sends it the contract with.
 func (c *child) greet(with contract) error {
 	late := time.AfterFunc(helloWait, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()

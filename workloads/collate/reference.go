@@ -50,8 +50,8 @@ type part struct {
 	points [][3]float64
 }
 
-// rowAt returns the edges [lo,hi) of an atom or a probe, found by the batch's dst. probe reports which list they are
-// in, and index is the atom's or probe's number in the sample.
+// rowAt returns the edges [lo,hi) that end in row r of the sample, whose rows are its atoms and then its probes. probe
+// reports whether the row is a probe; index is the atom's or the probe's number in the sample.
 func (p *part) rowAt(sl *slot, r int) (probe bool, index, lo, hi int) {
 	unit, f := uEdge, fEDst
 	base := p.at[uAtom]
@@ -104,7 +104,7 @@ func partition(sl *slot, r *recipe) ([]part, bool) {
 	return parts, true
 }
 
-// isPlaced checks one sample's indices (in range, rows in order) and its padding.
+// isPlaced reports whether one sample's padding and indices are right: in range, with rows in order.
 func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 	for f, d := range fields {
 		if d.unit == uSample {
@@ -136,8 +136,8 @@ func (p *part) isPlaced(sl *slot, stride sizes, padded bool) bool {
 }
 
 // sampleRows compares the chosen rows with a brute-force search, and the positions of all atoms and probes in the
-// samples of these rows. Rows are numbered through the batch, each sample's atoms before its probes. The function
-// and, unless nil, is called for each row that agrees.
+// samples of these rows. Rows are numbered through the batch, each sample's atoms before its probes. If the callback
+// and is not nil, it is called for each row that agrees.
 func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, and func(p *part, r int, crystal *structure.Crystal)) error {
 	first := 0
 	for i := range parts {
@@ -177,7 +177,7 @@ func (c *checker) sampleRows(sl *slot, parts []part, chosen []int, v *verdict, a
 	return nil
 }
 
-// checkPositions checks species, atoms and probes, and stores the probes in p.points.
+// checkPositions reports whether species, atoms and probes are right, and stores the probes in p.points.
 func (p *part) checkPositions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
 	d := newDrawer()
 	if len(crystal.Positions) != p.n[uAtom] || d.start(r, p.item) != p.n[uProbe] {
@@ -206,7 +206,7 @@ func isAtPoint(list []float32, row int, x [3]float64) bool {
 	return v[0] == float32(x[0]) && v[1] == float32(x[1]) && v[2] == float32(x[2])
 }
 
-// checkNeighbours compares one row's edges with all periodic images of all atoms.
+// checkNeighbours reports whether one row's edges agree with a search over all periodic images of all atoms.
 func (p *part) checkNeighbours(sl *slot, r int, crystal *structure.Crystal, cutoff float64) bool {
 	probe, index, lo, hi := p.rowAt(sl, r)
 	points, src, vec := crystal.Positions, sl.intField(fESrc), sl.floatField(fEVec)

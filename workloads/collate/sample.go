@@ -91,7 +91,7 @@ func (s *sampler) source(item int) (*source, error) {
 	return src, nil
 }
 
-// drawItem draws an item into out; it returns an error if the item takes more than room words.
+// drawItem draws an item into out. It returns an error if the item takes more than room four-byte words.
 func (s *sampler) drawItem(item int, out *sample, room int) error {
 	src, err := s.source(item)
 	if err != nil {

@@ -107,7 +107,8 @@ func (s *session) estimateSizes(ctx context.Context) error {
 	return nil
 }
 
-// slotsEach returns the slots per worker: those it fills ahead, and its share of those that the caller holds.
+// slotsEach returns the slots per worker: the slots that a worker fills ahead, and its share of the slots that the
+// caller holds.
 func (s *session) slotsEach() int {
 	return s.k.Prefetch + (held+s.k.Workers-1)/max(s.k.Workers, 1)
 }
@@ -207,7 +208,7 @@ func (l *lane) placeBuffers(s *session, caps sizes) error {
 	return nil
 }
 
-// newSlot makes a slot in memory that the device can copy from, or with heap on Go's heap.
+// newSlot makes a slot in memory that the device can copy from or, if heap is set, on Go's heap.
 func (s *session) newSlot(heap bool) (*slot, error) {
 	sl := &slot{frame: frameOf(s.survey.most)}
 	if heap {

@@ -42,9 +42,9 @@ func openRegion(f *os.File) (*region, error) {
 	return r, nil
 }
 
-// grow makes at least the given number of bytes usable, with a quarter to spare if the file has to grow; the other
-// process maps the same file. The memory is reserved, because a process that touches memory which a full system
-// cannot provide is killed.
+// grow makes at least the given number of bytes usable. If the file has to grow, it gets a quarter more; the other
+// process maps the same file. grow reserves the memory, because the system kills a process that touches memory when
+// none is left.
 func (r *region) grow(bytes int) error {
 	if bytes <= len(r.mem) {
 		return nil

@@ -26,7 +26,7 @@ type watchPoint struct {
 	bytes int64 // bytes taken so far
 }
 
-// recordQueue records how many batches were ready when the step requested one.
+// recordQueue records the number of batches that were ready when the step requested one.
 func (w *watch) recordQueue(ready int64) {
 	w.last = max(ready, 0)
 	w.waiting += w.last
@@ -44,7 +44,8 @@ func (w *watch) recordBatch(sl *slot) {
 }
 
 // Observed reports measurements of the pipeline over all steps since the session was opened (check and warm-up
-// included): means per batch and the median input rate for Run.Input, and series over time, counted from since.
+// included). The first map, for Run.Input, has means per batch and the median input rate. The second has series over
+// time, counted from since.
 func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
 	w := &s.watch
 	n := float64(max(w.batches, 1))

@@ -27,8 +27,8 @@ type contract struct {
 
 type task struct{ Index, Slot int }
 
-// reply describes a finished batch: for each array what a loader pickles of a tensor (name, type, shape, offset in
-// shared memory), and the time for making the batch.
+// reply describes a finished batch. For each array it has the fields that a loader pickles of a tensor (name, type,
+// shape, offset in shared memory). It also has the time for making the batch.
 type reply struct {
 	Index  int
 	Bytes  int // new size of the slot's shared memory, if it had to grow

@@ -46,10 +46,10 @@ func (s *session) candidates(i int) []op.TensorProduct {
 // defaultSegment is the number of edges per segment of an op.TensorProduct whose Segment is 0.
 const defaultSegment = 256
 
-// mlpCandidates returns the MLPs among which autotune chooses for layer i: with and without the vendor's library and,
-// unless the library is required, with each tile of our own product. With deterministic=on the library setting stays,
-// because the library and our product round differently. The host device has one candidate, because one product of the
-// large presets takes seconds there.
+// mlpCandidates returns the MLPs among which autotune chooses for layer i: with and without the vendor's library, and
+// with each tile of our own product. If the library is required, it is always used. With deterministic=on the library
+// setting stays, because the library and our product round differently. The host device has one candidate, because one
+// product of the large presets takes seconds there.
 func (s *session) mlpCandidates(i int) []op.MLP {
 	own := s.mlps[i]
 	if s.dev.Info().Kind == "host" {

@@ -59,7 +59,7 @@ func (s *session) bindSlots(ctx context.Context) error {
 	return nil
 }
 
-// bindOperations binds the operations of a step in the first slot.
+// bindOperations binds the operations of a step to the buffers of the first slot (batch in flight).
 func (s *session) bindOperations(ctx context.Context) error {
 	first := s.slots[0].dev
 	var shared []*op.Bound
@@ -166,8 +166,8 @@ func repeatOps(ops ...*op.Bound) (out [depth][]*op.Bound) {
 	return out
 }
 
-// rebindSlots binds the operations to the later slots' buffers. Slots share tables and scratch memory, which is safe
-// because one stream runs them in order.
+// rebindSlots binds the operations to the buffers of the other slots (batches in flight). Slots share tables and
+// scratch memory, which is safe because one stream runs them in order.
 func (s *session) rebindSlots() error {
 	from := s.slots[0].dev
 	for k := 1; k < depth; k++ {
@@ -191,9 +191,9 @@ func (s *session) rebindSlots() error {
 	return nil
 }
 
-// captureGraphs captures a step for each slot (a step in flight) and each number of edges among the batches that the
-// steps use in turn; these are counted at set-up. Batches with the same number of edges share a graph, because it reads
-// the batch from the slot.
+// captureGraphs captures a step for each slot (a step in flight) and each number of edges that occurs in the rotation
+// of batches, which is counted at set-up. Batches with the same number of edges share a graph, because it reads the
+// batch from the slot.
 func (s *session) captureGraphs(ctx context.Context) error {
 	n := len(s.in.batches)
 	for k := range depth {

@@ -40,8 +40,8 @@ func (s *session) positions() op.Positions {
 	return op.Positions{Points: s.points(), Atoms: len(s.in.crystal.Positions), Rows: s.rows}
 }
 
-// bindLoss binds the readouts and the sum of their values, the energy; its gradient by each row's value is 1. In
-// training it binds the sum of squared errors instead.
+// bindLoss binds the readouts and the sum of their values. The sum is the energy; its derivative with respect to each
+// row's value is 1. In training, bindLoss binds the sum of squared errors instead.
 func (s *session) bindLoss() error {
 	b := s.back
 	ones := make([]float32, s.rows)

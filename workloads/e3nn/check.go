@@ -30,8 +30,8 @@ const (
 var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.TF32x3: fp32Tolerance, op.BF16: 2e-2, op.FP16: 5e-3}
 
 // Check implements workloads.Session. In the first of the two slots (steps in flight) it checks all rows if the
-// reference is expected to take less than a second, otherwise a sample; in the other slot always a sample. Then it
-// checks whole steps.
+// reference is expected to take less than a second, otherwise a sample. In the other slot it always checks a sample.
+// Then it checks whole steps.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
@@ -148,7 +148,7 @@ func (c *checker) collateAndCopy(sl *slot) {
 	for _, r := range c.rows {
 		want := structure.BruteForce(s.in.crystal, s.in.finder.Cutoff(), s.in.point(points[r]), s.in.atoms)
 		lo, hi := int(rowptr[r]), int(rowptr[r+1])
-		n := hi - lo // a prefix may cut the row
+		n := hi - lo // the limit of edges per batch may cut the row
 		if n > len(want.Src) || s.in.prefix == 0 && n != len(want.Src) || !slices.Equal(src[lo:hi], want.Src[:n]) {
 			c.Errs[stCollate].Diff, c.Errs[stCollate].Used = math.Inf(1), true
 			continue
@@ -233,7 +233,7 @@ func (c *checker) poisonShared(so *stageOps) error {
 	return nil
 }
 
-// checkRadial compares the weights that the MLP computes for a row's edges, of which the first is edge lo.
+// checkRadial compares the weights that the MLP computes for the edges of a row; lo is the row's first edge.
 func (c *checker) checkRadial(layer, lo int, ref *layerReference) {
 	c.Compare(stRadial, c.s.work[layer].w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
@@ -250,7 +250,8 @@ func (c *checker) copyBack(sl *slot) {
 	}
 }
 
-// pickRows returns all rows, or sampledRows random ones, the first, the last and the longest.
+// pickRows returns all rows if whole is set or there are at most sampledRows. Otherwise it returns sampledRows random
+// rows and the first, the last and the longest row.
 func (c *checker) pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
 	n, longest := len(rowptr)-1, 0
 	for r := range n {

@@ -13,7 +13,7 @@ import (
 // compare the whole pass with a reference that reads only the batch and the parameters, and test identities that hold
 // for any parameters.
 const (
-	lawChain    = iota // gradient by every edge's vector, or by its hidden layers, from the batch and the parameters alone
+	lawChain    = iota // reference from batch and parameters alone: gradients with respect to edge vectors or hidden layer
 	lawSum             // the forces sum to 0
 	lawEuler           // w.dw = y.dy on every edge (w: weights, y: harmonics)
 	lawFeatures        // w.dw = x.dx over all edges (x: features)
@@ -24,8 +24,8 @@ const (
 // 1.4e-6.
 const chainBound = 1e-4
 
-// chainTolerance is the tolerance of a value that depends on the forward and the backward pass: on the way to it
-// products round their inputs twice as often as on the way to a layer's output.
+// chainTolerance is the tolerance of a value that depends on the forward and the backward pass. Twice as many products
+// with rounded inputs contribute to it as to a layer's output.
 func (s *session) chainTolerance() float64 {
 	return max(chainBound, 2*tolerances[s.k.Precision])
 }

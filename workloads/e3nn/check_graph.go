@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// checkGraph replays the batch's graph on outputs filled with NaN. It compares the results with those of the step's
-// single launches.
+// checkGraph replays the batch's graph on outputs filled with NaN, and compares the results with the results of the
+// step's single launches.
 func (c *checker) checkGraph() {
 	s := c.s
 	launched := c.readResults()

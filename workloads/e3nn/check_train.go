@@ -48,8 +48,8 @@ func (c *checker) sumWith(b device.Buffer, g []float64) []float64 {
 	return g
 }
 
-// hiddenBack compares the gradient by a row's hidden layers before activation with two references: from the stage's
-// inputs, and from the batch and parameters alone.
+// hiddenBack compares the gradient with respect to a row's hidden layers before activation with two references. One
+// starts from the stage's inputs, the other from the batch and the parameters alone.
 func (c *checker) hiddenBack(layer, i int, basis, dw []float64) {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
@@ -70,9 +70,10 @@ func (c *checker) hiddenBack(layer, i int, basis, dw []float64) {
 	c.laws[lawChain].Add(got, da)
 }
 
-// checkFeatures compares the gradients by the atoms' features, each a sum over the edges from one atom. It compares all
-// atoms if that is quick, else only the atom with the fewest edges. An identity covers all atoms: the product is linear
-// in the features x and in the weights w, so w.dw over all edges equals x.dx over all sources.
+// checkFeatures compares the gradients with respect to the atoms' features, each a sum over the edges from one atom. It
+// compares all atoms if that is quick, otherwise only the atom with the fewest edges. An identity covers all atoms: the
+// product is linear in the features x and in the weights w, so the sum of w.dw over all edges equals the sum of x.dx
+// over all sources.
 func (c *checker) checkFeatures(so *stageOps) {
 	layer := so.layer
 	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
@@ -119,8 +120,8 @@ func (c *checker) checkFeatures(so *stageOps) {
 	c.Errs[so.stage].Add(op.As[float32](got), want)
 }
 
-// featuresOf adds to the argument to, a gradient by features, the contribution of edge e, which ends in the given row
-// and has the path weights w.
+// featuresOf adds the contribution of edge e to a gradient with respect to the features of the edge's source, the last
+// argument. The edge ends in the given row and has the path weights w.
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
@@ -141,8 +142,8 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// weightGrads compares the gradients by weights, which are sums over edges or rows: w1, the linear layer and the
-// readout, and as many rows of w2 as mostReference allows.
+// weightGrads compares the gradients with respect to weights, which are sums over edges or rows. It compares w1, the
+// linear layer and the readout, and as many rows of w2 as mostReference allows.
 func (c *checker) weightGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	nw := l.TP.WeightNumel()
@@ -162,8 +163,8 @@ func (c *checker) weightGrads(layer int) {
 	c.rowGrads(layer)
 }
 
-// addOuter adds k a_u b_v, for row e of a [.,m] and b [.,n], to a sum [u,n]. It takes the first u values of a and all
-// of b.
+// addOuter adds k times an outer product to the sum to [u,n]: the first u values in row e of a [.,m], times row e of b
+// [.,n].
 func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) {
 	left := c.Wide(a, e*m, u)
 	right := c.Wide(b, e*n, n)

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: parameters, moments and the memory that slots share pass from step to step.
+	// wholeSteps is the number of steps that run in sequence, to check that parameters, moments and shared memory are
+	// right in the step after.
 	wholeSteps = 2
 	// wholeRows is the number of rows that keep their edges. All other rows lose theirs, so that a float64 reference is
 	// affordable from a step's inputs to its new parameters, which are sums over all rows.
 	wholeRows = 4
 )
 
-// wholeStep runs steps on the device with batches of few edges, and compares their results with float64 values that it
+// wholeStep runs steps on the device with batches of few edges. It compares their results with float64 values that it
 // computes from the batches and the drawn parameters. It does not use the list of operations, so it also finds a wrong
 // list.
 type wholeStep struct {
@@ -79,7 +80,8 @@ func (s *session) drawnParameters() (all [][]float64) {
 func (s *session) wholeSteps(ctx context.Context) ([]gpuprof.Check, error) {
 	w := &wholeStep{s: s, ctx: ctx, rng: rand.New(rand.NewPCG(s.seed, 6)), ref: optim.NewReference(s.drawnParameters(), s.k.Settings)}
 	if s.k.Trains() {
-		// Steps count from the start: if one diverges, the search for its stage repeats all of them.
+		// Step numbers begin here: if a loss is not finite, the search for the stage that caused it repeats all steps from
+		// here on.
 		if err := s.restartParameters(); err != nil {
 			return nil, err
 		}
@@ -173,8 +175,8 @@ func (w *wholeStep) removeEdges(sl *slot, keep map[int]int) int {
 	return n
 }
 
-// searchBatch finds the neighbours of the kept rows of batch n by brute force. It reads the device's numbers of edges
-// in keep only with a prefix, which may cut a row.
+// searchBatch finds the neighbours of the kept rows of batch n by brute force. With a limit of edges per batch, which
+// may cut a row, it keeps only as many edges of a row as keep has.
 func (w *wholeStep) searchBatch(n, micro int, keep map[int]int) *wholeBatch {
 	s, points := w.s, w.s.in.batches[n]
 	b := &wholeBatch{rows: make([][]wholeEdge, s.rows), micro: micro, first: len(s.in.crystal.Positions)}
@@ -224,7 +226,7 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 		return nil
 	}
 	loss := 0.0
-	for i, v := range rho { // from here on rho holds the gradient of the loss by each row's value
+	for i, v := range rho { // from here on rho holds the gradient of the loss with respect to each row's value
 		off := v - float64(s.params.target[b.micro*len(rho)+i])
 		loss += off * off / 2 / float64(len(rho))
 		rho[i] = off / float64(len(rho))
@@ -233,8 +235,8 @@ func (w *wholeStep) compareBatch(b *wholeBatch, sl *slot) error {
 	return w.addGradients(b, rho)
 }
 
-// compareForward compares every layer's output. The last layer's is on the host; steps share the memory of the others,
-// which holds the current step's values.
+// compareForward compares every layer's output. The last layer's output is on the host. All steps share the memory of
+// the other outputs, which holds the values of the current step.
 func (w *wholeStep) compareForward(b *wholeBatch, sl *slot) error {
 	s := w.s
 	for l, m := range s.model.Layers {
@@ -312,8 +314,8 @@ func (w *wholeStep) energies(b *wholeBatch) (rho, forces []float64, err error) {
 	return rho, forces, w.ctx.Err()
 }
 
-// addGradients adds the gradients of the loss by all parameters to w.g; pull[r] is the gradient of the loss by row r's
-// value.
+// addGradients adds the gradients of the loss with respect to all parameters to w.g; pull[r] is the derivative of the
+// loss with respect to row r's value.
 func (w *wholeStep) addGradients(b *wholeBatch, pull []float64) error {
 	s := w.s
 	for l, net := range w.nets {

@@ -36,8 +36,8 @@ type collator struct {
 	mark, place      func(lo, hi int) int // method values bound once, since each binding allocates
 }
 
-// collators returns the number of goroutines that collate: at most half of the processors, of which two may share a
-// core; the driver and other programs need the other half.
+// collators returns the number of goroutines that collate: at most half of the logical processors. Two of these may
+// share a core, and the driver and other programs need the other half.
 func collators(in *input, device string, processors int) int {
 	if device == "host" { // the host device's kernels use all cores at the same time
 		return 1
@@ -92,8 +92,8 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	return limit
 }
 
-// sort lists the edges by source in perm with a counting sort, which keeps their order within a source. colptr holds
-// the index in perm of each source's first edge, then the number of edges and the point of row 0.
+// sort lists the edges by source in perm with a counting sort, which keeps the order within a source. colptr holds the
+// index in perm of each source's first edge, then the number of edges, then the point of row 0.
 func (c *collator) sort(to *edgeBuffers, edges int) {
 	if to.perm == nil {
 		return

@@ -80,9 +80,9 @@ func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
 	c.state.Store(uint64(c.number)<<32 | crewOpen)
 }
 
-// wakeHelpers wakes the helpers, and then a goroutine without work. The Go scheduler keeps the goroutine that was
-// woken last for the waker's own processor, and lets idle processors take it only after about 60 us; this delay must
-// not hit a helper.
+// wakeHelpers wakes the helpers, and last of all a goroutine without work. The Go scheduler keeps the goroutine that
+// was woken last for the waker's own processor. Idle processors take it only after about 60 us, a delay that must not
+// hit a helper.
 func (c *crew) wakeHelpers() {
 	for range cap(c.wake) {
 		select {
@@ -112,8 +112,8 @@ func (c *crew) finish() {
 	}
 }
 
-// work takes chunks in order until none is left or the results of the completed chunks reach enough. A thread that
-// compares before another adds its result does at worst a superfluous chunk.
+// work takes chunks in order until none is left or the results of the completed chunks reach enough. If a thread
+// compares before another adds its result, it computes at worst one chunk too many.
 func (c *crew) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {

@@ -1,17 +1,17 @@
-// Package e3nn is the reference workload of equivariant message passing: for every point, find the atoms within a
-// cutoff, embed the distances, turn them into tensor-product weights with a small MLP, contract neighbour features
-// with spherical harmonics, sum over neighbours, mix linearly and gate. It models charge-density prediction on a grid
-// and the interaction blocks of MACE and NequIP.
+// Package e3nn is the reference workload of equivariant message passing. For every point a step finds the atoms within
+// a cutoff, embeds the distances, and turns them into tensor-product weights with a small MLP. It contracts neighbour
+// features with spherical harmonics, sums over neighbours, mixes linearly and gates. The workload models charge-density
+// prediction on a grid and the interaction blocks of MACE and NequIP.
 //
 // The nouns of the code: a point is a place whose neighbours are found, an atom or a grid point (a probe). A row is the
 // output for one point of a batch, the sum over its edges from neighbouring atoms. A slot holds one batch in flight.
 // Mid is the sum over neighbours before the linear layer, pre the gate's input. The readout makes one value of each
 // row; the energy is the sum of these values. The prefix (knob edges) is the largest number of edges of a batch.
 //
-// Read top down: model.go defines the network, input.go its data, knobs.go the settings, session.go and memory.go
-// allocate, bind.go binds (with autotune.go and graph.go), step.go is the timed step, whose batches collate.go makes
-// with the goroutines of crew.go, check.go compares with the float64 formulas of reference.go. The backward pass is in
-// passes.go and bind_back.go, the optimizer's step in train.go.
+// Read top down: model.go defines the network, input.go its data, knobs.go the settings. session.go and memory.go
+// allocate, bind.go and autotune.go bind. step.go is the timed step; collate.go makes its batches with the goroutines
+// of crew.go. check.go compares with the float64 formulas of reference.go. The backward pass is in passes.go and
+// bind_back.go, the optimizer's step in train.go.
 package e3nn
 
 import (

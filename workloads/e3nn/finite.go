@@ -20,8 +20,7 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	}
 	steps := s.train.done
 	return optim.Diverged("e3nn", steps, s.restartParameters, func(n int) (string, error) {
-		// Only the last steps are searched: a loss is finite while the parameters are, and the step after NaN
-		// parameters has no finite loss.
+		// Only the last steps are searched: parameters that are NaN make the loss of the next step NaN.
 		return s.stepAgain(i-steps+n, n >= steps-depth-s.k.Micro())
 	})
 }

@@ -30,7 +30,7 @@ const (
 	libraryOff  = "off"
 )
 
-// settings are the knobs of a run. Edges is 0 for all.
+// settings are the knobs of a run. Edges is 0 for the value all.
 type settings struct {
 	optim.Settings
 	search

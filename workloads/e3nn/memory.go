@@ -49,7 +49,7 @@ func (s *session) checkMemory(ctx context.Context, e, slack int64) error {
 }
 
 // tooLarge returns the error for a session that needs more than the memory left on the device. The fix names the knobs
-// that decide the size. Where a step that large cannot be bound, need is a lower bound.
+// that decide the size. If a step of this size cannot be bound, need is only a lower limit.
 func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.k.Impl == op.ImplUnfused {
@@ -99,7 +99,7 @@ func (sl *slot) allocate(s *session) error {
 	if !s.k.Pinned {
 		host = device.Pageable
 	}
-	// The host buffers have room for a row that begins inside the prefix and ends beyond it.
+	// The host buffers also hold a row that begins before the limit of edges per batch and ends after it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(device.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
 	if s.goesBack() && !s.k.Trains() {

@@ -13,8 +13,8 @@ const (
 	neighbours = 20  // sums over neighbours are divided by sqrt(neighbours)
 )
 
-// layer is one convolution: messages from atoms with features In go through a uvu tensor product with harmonics, are
-// summed over neighbours and mixed linearly into the gate's input.
+// layer is one convolution. Messages from atoms with features In go through a uvu tensor product with harmonics. Their
+// sum over neighbours is mixed linearly into the gate's input.
 type layer struct {
 	In     so3.Irreps
 	TP     so3.TensorProduct // TP.Out is summed over neighbours; it has one block per path
@@ -62,7 +62,7 @@ func perIrrep(mul, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 }
 
 // sharedIrreps splits total channels over the degrees up to lmax so that each degree has about the same number of
-// components, as charge-density models do: 500 at lmax 4 gives 100/33/20/14/11 per parity.
+// components, as charge-density models do. For example, 500 at lmax 4 gives 100/33/20/14/11 per parity.
 func sharedIrreps(total, lmax int, keep func(so3.Irrep) bool) so3.Irreps {
 	return build(lmax, keep, func(l int) int {
 		return max(1, int(math.RoundToEven(float64(total)/float64(lmax+1)/float64(2*l+1))))

@@ -90,8 +90,8 @@ type work struct {
 	pre  device.Buffer // input of the gate
 }
 
-// backBuffers holds a backward pass's cotangents and results. Layers share one layer's buffers; dy and db sum over
-// layers.
+// backBuffers holds the gradients and results of a backward pass. Layers share one layer's buffers; dy and db are sums
+// over layers.
 type backBuffers struct {
 	rho, energy, drho        device.Buffer // [rows], [1], [rows]
 	losses                   device.Buffer // by row, in training
@@ -107,8 +107,8 @@ type request struct {
 	to    []*device.Buffer
 }
 
-// requests lists the memory that holds values between stages, for e edges; the caller either allocates or only counts
-// it.
+// requests lists the device memory that holds values between stages, for e edges. The caller either allocates the
+// memory or only counts it.
 func (s *session) requests(e int64) []request {
 	rows, n := int64(s.rows), len(s.model.Layers)
 	if s.work == nil {
@@ -196,7 +196,7 @@ func (s *session) widths() (w widest) {
 	return w
 }
 
-// transientBuffers returns the buffers that the next layer overwrites: no later stage may need their values.
+// transientBuffers returns the buffers that the next layer overwrites, because no later stage needs their values.
 func (s *session) transientBuffers() []device.Buffer {
 	var list []device.Buffer
 	back, keeps := s.goesBack(), s.keepsValues()

@@ -16,7 +16,7 @@ type rowReference struct {
 	y      []float64 // [edges, harmonics]
 	layers []layerReference
 	rho    float64   // the row's value, its contribution to the energy
-	f      []float64 // [edges, 3], the gradient of rho by every edge's vector
+	f      []float64 // [edges, 3], the gradient of rho with respect to every edge's vector
 }
 
 type layerReference struct {
@@ -24,7 +24,7 @@ type layerReference struct {
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
 	pre      []float64 // input of the gate
-	da       []float64 // [edges, hidden], in training: gradient of the row's value by the hidden layers
+	da       []float64 // [edges, hidden], in training: gradient of the row's value with respect to the hidden layers
 }
 
 // wide holds the parameters of all layers in float64.

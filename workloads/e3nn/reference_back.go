@@ -8,8 +8,8 @@ import (
 )
 
 // referenceBack computes one row's backward pass in float64 from the batch's vectors and the parameters alone. It
-// stores the row's value rho and the gradient of rho by every edge's vector, or in training by every edge's hidden
-// layers.
+// stores the row's value rho and the gradient of rho with respect to every edge's vector, or in training to every
+// edge's hidden layers.
 func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []int32, vec, basis []float64, p wide) error {
 	n, sh := len(src), (s.model.LMax+1)*(s.model.LMax+1)
 	dy, db := make([]float64, n*sh), make([]float64, n*basisSize)
@@ -60,8 +60,8 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 	return nil
 }
 
-// refGateLinear returns the gradient by a row's sum of messages. drho is the gradient by the row's value, pre the
-// gate's input; the gradient goes back through the readout, the gate and the linear layer.
+// refGateLinear returns the gradient with respect to a row's sum of messages: it goes back through the readout, the
+// gate and the linear layer. drho is the gradient with respect to the row's value, pre the gate's input.
 func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]float64, error) {
 	l := s.model.Layers[i]
 	dout, dpre, dmid := make([]float64, l.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.TP.Out.Dim())
@@ -75,8 +75,8 @@ func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]f
 	return dmid, nil
 }
 
-// refEdge computes the gradient f by one edge's vector, from dy, the gradient by its harmonics, and slope, that by its
-// length.
+// refEdge computes f, the gradient with respect to one edge's vector, from the gradients dy with respect to the edge's
+// harmonics and slope with respect to its length.
 func refEdge(sph op.Sph, vec, dy []float64, slope float64, f []float64) {
 	op.RefSphGrad(sph, vec, dy, f)
 	r := math.Sqrt(vec[0]*vec[0] + vec[1]*vec[1] + vec[2]*vec[2])

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// refNet is one layer with its readout, in float64 and the layout mul_ir. A row is one atom with the edges that end
-// there. For one row at a time refNet adds the row's part to an energy and to its gradients.
+// refNet is one layer with its readout, in float64 and the layout mul_ir. It processes one row at a time, an atom with
+// the edges that end there, and adds the row's contribution to an energy and to gradients.
 type refNet struct {
 	layer                layer
 	basis                op.Basis
@@ -17,35 +17,35 @@ type refNet struct {
 	w1, w2, mix, factors []float64
 }
 
-// refRow holds the edges of a row: x has the features of their sources, vec their vectors.
+// refRow holds the edges of a row. x has one entry per edge, the features of its source; vec has the edges' vectors.
 type refRow struct{ x, vec [][]float64 }
 
-// refGrads holds gradients by every parameter, summed over rows. x has one entry per edge of a row, the gradient by its
-// source's features.
+// refGrads holds the gradients with respect to every parameter, summed over rows. x is not a sum: it has one entry per
+// edge of a row, the gradient with respect to the features of the edge's source.
 type refGrads struct {
 	x                    [][]float64
 	w1, w2, mix, readout []float64
 }
 
-// refSums holds the sums over rows to which addRow adds. It does not compute those that are nil.
+// refSums holds the sums over rows to which addRow adds. addRow does not compute fields that are nil.
 type refSums struct {
 	energy float64
-	f      [][]float64 // overwritten, not added to: the gradient of the row's energy by every edge's vector
+	f      [][]float64 // overwritten, not added to: the gradient of the row's energy with respect to every edge's vector
 	grads  *refGrads
-	// pull returns, for a row's energy, the derivative by it of the function whose gradients grads receives. If pull is
-	// nil, this function is the energy itself, with derivative 1.
+	// pull returns the derivative of a loss with respect to a row's energy; then grads receives the gradients of the loss.
+	// If pull is nil, grads receives the gradients of the energy.
 	pull func(energy float64) float64
 }
 
 // refValues holds a row's intermediate values: radial functions, harmonics and weights of every edge, and the values
-// after the sum over neighbours. The factor 1/sqrt(neighbours) of that sum is in the field sum, in float64, and not in
-// the field product, because a TensorProduct rounds its factor to float32.
+// after the sum over neighbours. The factor 1/sqrt(neighbours) of this sum is the float64 field sum. It is not in the
+// field product, because a TensorProduct rounds its factor to float32.
 type refValues struct {
 	product    op.TensorProduct
 	b, y, w    [][]float64
 	mid, pre   []float64
-	dpre, dmid []float64   // gradients of the row's energy; dmid is the gradient by one edge's message
-	dw         [][]float64 // gradients of the row's energy by every edge's weights
+	dpre, dmid []float64   // gradients of the row's energy; dmid is with respect to one edge's message
+	dw         [][]float64 // gradients of the row's energy with respect to every edge's weights
 	out        []float64   // after the gate
 	energy     float64     // of this row
 	sum        float64     // the factor 1/sqrt(neighbours)
@@ -89,7 +89,7 @@ func (n *refNet) forward(r refRow, to *refSums) (*refValues, error) {
 	return v, nil
 }
 
-// addBack adds the gradients of the row's energy, or of the function whose derivative is pull; see refSums.
+// addBack adds the gradients of the row's energy or, if to.pull is set, of the loss; see refSums.
 func (n *refNet) addBack(r refRow, v *refValues, to *refSums) error {
 	l := n.layer
 	dout := make([]float64, l.Out.Dim())

@@ -193,7 +193,7 @@ func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.k.Basis, N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.k.Basis == "bessel"}
 }
 
-// radialOf returns the operation of layer i that computes the radial functions and the MLP in one.
+// radialOf returns the operation of layer i that computes the radial functions and the MLP in one kernel.
 func (s *session) radialOf(i int) op.Radial {
 	return op.Radial{Basis: s.radialBasis(), MLP: s.mlps[i]}
 }
@@ -262,8 +262,8 @@ func (s *session) gradKernels() []string {
 	return names
 }
 
-// multiplierName names what computes the MLP's matrix products, except the one in the kernel of the radial functions:
-// the library, our own kernels, or both.
+// multiplierName returns the name of the code that computes the MLP's matrix products: the library, our own kernels, or
+// both. It ignores the product inside the kernel of the radial functions.
 func (s *session) multiplierName() string {
 	vendor := 0
 	for _, m := range s.mlps {

@@ -141,7 +141,8 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	return s.Block(s.Results, p)
 }
 
-// outputOf returns a layer's output in slot k. Slots share all but the result, which the next step may still copy.
+// outputOf returns a layer's output in slot k. Slots share all outputs but the result, which may still be copied during
+// the next step.
 func (s *session) outputOf(k, layer int) device.Buffer {
 	if layer == len(s.layers)-1 && !s.goesBack() {
 		return s.slots[k].result

@@ -86,8 +86,8 @@ func (c *vectorCase) degreesOf() (so3.Normalization, int, error) {
 	return norm, *c.LMax, nil
 }
 
-// unitVectors divides vectors by their length before it converts them to float32, which a valid length of 1e300 would
-// overflow.
+// unitVectors divides vectors by their length and converts them to float32. The division comes first, because a valid
+// length of 1e300 would overflow float32.
 func unitVectors(r array) []float32 {
 	out := make([]float32, len(r))
 	for i := 0; i+3 <= len(r); i += 3 {
@@ -264,7 +264,7 @@ func unsortRows(irs so3.Irreps, x []float64) []float64 {
 	return out
 }
 
-// compare compares the case's values want with those of float64, and with those that an operation writes.
+// compare compares the case's values want with the float64 values wide, and with the values that an operation writes.
 func (v *vectorRunner) compare(wide, want array, bind func(*op.Arena, device.Buffer) (*op.Bound, error)) ([]gpuprof.CaseResult, error) {
 	got, err := v.runBound(len(wide), func(a *op.Arena, out device.Buffer) ([]*op.Bound, error) {
 		b, err := bind(a, out)

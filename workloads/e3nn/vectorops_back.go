@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// harmonicsGrad compares the gradients of sum dy Y by the vectors.
+// harmonicsGrad compares the gradients of sum(dy Y) with respect to the vectors.
 func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	norm, lmax, err := c.degreesOf()
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *vectorCase) radialBasis() (op.Basis, error) {
 	return s, s.Check()
 }
 
-// radialGrad compares the derivative of sum db b(r) by the length r.
+// radialGrad compares the derivative of sum(db b(r)) with respect to the length r.
 func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	s, err := c.radialBasis()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
-// tuneTiles times the law with every tile, a number of cells per work item, and keeps the fastest. Results do not
-// depend on the tile: it groups cells and leaves the order of each sum unchanged.
+// tuneTiles times the law (the kernels that update all cells) with every tile, the number of cells per work item, and
+// keeps the fastest. Results do not depend on the tile: it groups cells and leaves the order of each sum unchanged.
 func (s *session) tuneTiles(ctx context.Context) error {
 	began := time.Now()
 	best, err := loop.Fastest(ctx, tiles[:], func(tile int) (time.Duration, error) {

@@ -24,8 +24,8 @@ func fieldOf(mem device.Mem, at device.Int32, cs, channels int, hwc bool) field 
 	return f
 }
 
-// laneCount returns the number of lanes, contiguous pieces of memory for a range of cells: one per channel, or with
-// hwc a single one with all channels.
+// laneCount returns the number of lanes. A lane is a contiguous piece of memory for a range of cells: one per channel,
+// or with hwc a single one with all channels.
 func (f field) laneCount() int {
 	if f.hwc {
 		return 1

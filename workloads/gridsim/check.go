@@ -24,12 +24,12 @@ const (
 	referenceRate = 4e8
 )
 
-// toleranceOf is the tolerance of a product by the precision of its inputs.
+// toleranceOf maps the precision of a matrix product's inputs to the largest relative error of the product.
 var toleranceOf = map[string]float64{"fp32": tolerance, "tf32": 2e-3, "bf16": 2e-2, "fp16": 5e-3}
 
 // Check implements workloads.Session. It compares each operation of a step with float64 results from the operation's
-// own inputs, then a frame and its copy, the graphs, and whole steps from the first state, which reveal missing or
-// wrongly connected operations. Check restores the first state.
+// own inputs. Then it checks a frame and its copy, the launch graphs, and whole steps from the first state. Whole steps
+// reveal missing or wrongly connected operations. Check restores the first state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	c := newChecker(ctx, s)
 	c.cells = c.pickCells(rand.New(rand.NewPCG(s.seed, 3)))
@@ -68,7 +68,7 @@ func newChecker(ctx context.Context, s *session) *checker {
 		first: first, start: s.shape.arrangeCells(first)}
 }
 
-// array is a block's content on the host.
+// array is the content of a block of memory, copied to the host.
 type array struct {
 	v            []float32
 	s            shape
@@ -141,7 +141,7 @@ func (c *checker) resultOf(name string, tolerance float64) *result {
 	return r
 }
 
-// checkOperation runs one operation on poisoned output and compares the output.
+// checkOperation runs one operation on output memory filled with NaN, and compares the output with the reference.
 func (c *checker) checkOperation(o *operation) {
 	s := c.s
 	c.read = c.read[:0]
@@ -260,7 +260,7 @@ func (s *session) fillNaN(b block) error {
 	return s.Compute.Launch(s.poison.Func, int(b.words), &s.poison.Args)
 }
 
-// checkFrame checks the maps of the step and their copy, and ends the step.
+// checkFrame computes a frame's maps, checks them and their copy on the host, and ends the step.
 func (c *checker) checkFrame() {
 	s, sl := c.s, &c.s.slots[0]
 	o := &operation{cells: s.shape.cells()}
@@ -292,7 +292,8 @@ func (c *checker) checkFrame() {
 	c.checkCopied(psi)
 }
 
-// checkPixels compares pixels of the picture with means of the reference's maps, each map relative to its own size.
+// checkPixels compares pixels of the picture with means of the reference's maps. It keeps the largest relative error of
+// a map.
 func (c *checker) checkPixels(psi, before array) {
 	s, f := c.s, c.s.k
 	side := s.shape.N / f.Scale
@@ -325,7 +326,7 @@ func (c *checker) checkPixels(psi, before array) {
 	}
 }
 
-// checkCopied compares the copy of the state on the host, bit for bit.
+// checkCopied checks that the host's copy of the state, if there is one, equals psi bit for bit.
 func (c *checker) checkCopied(psi array) {
 	s := c.s
 	if !s.spill {

@@ -19,7 +19,8 @@ func (c *checker) checkGraphs() {
 	}
 }
 
-// checkReplay compares a step of single launches with the graph for the same buffers, both on poisoned memory.
+// checkReplay compares a step of single launches with the graph for the same buffers. Both begin with memory full of
+// NaN.
 func (c *checker) checkReplay(frame bool) {
 	s := c.s
 	graphs := s.graphs
@@ -45,7 +46,7 @@ func (c *checker) checkReplay(frame bool) {
 	}
 	e := c.resultOf("graph", 0)
 	for i, v := range left[1] {
-		if i == 0 || frame { // without a frame the maps stay poisoned
+		if i == 0 || frame { // without a frame nothing writes the maps
 			e.Same(v, left[0][i])
 		}
 	}

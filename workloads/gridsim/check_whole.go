@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// wholeSteps is the number of steps that run in sequence from the first state: a buffer that no step overwrites
-	// is correct in the first step but stale in the second.
+	// wholeSteps is the number of steps that run in sequence from the first state. A second step is needed because a
+	// buffer that no step overwrites is correct in the first step and stale in the second.
 	wholeSteps = 2
 	// wholeCells is the largest grid in which all cells are compared.
 	wholeCells = 1024
@@ -58,13 +58,14 @@ func (s *session) wholeTolerance() float64 {
 	return max(tolerance, 2*wholeSteps*tau*toleranceOf[s.k.Precision])
 }
 
-// frameTolerance is the tolerance of a frame after wholeSteps steps. Its map of changes is a difference of two
-// states: about 1/100 of a state with law diffuse, and entirely the network's output with law mlp.
+// frameTolerance is the tolerance of a frame after wholeSteps steps. It is larger than the tolerance of a state,
+// because one map is a small difference of two states. With law diffuse the difference is about 1/100 of a state; with
+// law mlp it is the network's output alone.
 func (s *session) frameTolerance() float64 { return max(1e-4, 2*toleranceOf[s.k.Precision]) }
 
-// checkWhole runs steps from the first state as a measurement does, the last one with a frame if the settings have
-// frames. It compares every kept state, the frame and the region with the law in float64. It does not use the list of
-// operations, so it also finds a wrong list.
+// checkWhole runs steps from the first state as a measurement does; the last one makes a frame if the settings have
+// frames. It compares all states in memory, the frame and the copied region with the law in float64. It does not use
+// the list of operations, so it also finds a wrong list.
 func (c *checker) checkWhole() {
 	s := c.s
 	if c.Stops(s.startFrom(c.start)) || c.Stops(c.spoilFrames()) {
@@ -109,8 +110,8 @@ func (c *checker) spoilFrames() error {
 	return op.Poison(s.Dev, s.Compute, s.maps)
 }
 
-// wholeSample returns the cells to compare: all cells of a small grid, else the corners and one cell in each row and
-// in each column, so that each chunk of rows has at least one.
+// wholeSample returns the cells to compare. A small grid is compared completely. Of a large grid, it returns the
+// corners and one cell in each row and in each column, so that each chunk of rows has at least one.
 func (c *checker) wholeSample() []int {
 	n := c.s.shape.N
 	if n*n <= wholeCells {
@@ -137,8 +138,8 @@ func (c *checker) valuesOf(v []float32, i, cells int) []float32 {
 	return out
 }
 
-// checkStates compares the given cells of the current state, and of the earlier states that the session keeps (up to
-// wholeSteps), with the float64 states of e.
+// checkStates compares the given cells of the current state with the float64 states of e. It also compares up to
+// wholeSteps of the earlier states that the session keeps.
 func (c *checker) checkStates(e *evolution, cells []int) {
 	s := c.s
 	var errs op.ItemErrors
@@ -179,8 +180,9 @@ func (c *checker) checkRegion(e *evolution, cells []int) {
 	c.wholes = append(c.wholes, check)
 }
 
-// checkShownFrame compares the last step's frame in a few pixels; without a frame their values are NaN. Pixels of
-// more than mostPixelCells cells are left to checkPixels, which starts from the device's state.
+// checkShownFrame compares a few pixels of the last step's frame with the reference e. Pixels that the step did not
+// write are NaN and fail. Frames with more than mostPixelCells cells per pixel are checked only by checkPixels, whose
+// reference starts from the device's state.
 func (c *checker) checkShownFrame(e *evolution, sl *slot, cells []int) {
 	s, f := c.s, c.s.k
 	if f.Scale*f.Scale > mostPixelCells {

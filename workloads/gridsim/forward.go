@@ -21,8 +21,8 @@ type Forward struct {
 	steps int
 }
 
-// NewForward opens the law with the preset small, changed by the settings set, and with the given state [C,N,N]; the
-// caller closes it. It returns ErrInput if an array has another size.
+// NewForward opens a session with the preset small, changed by the settings set, the network net and the given state
+// [C,N,N]. The caller closes it. NewForward returns ErrInput if an array has another size.
 func NewForward(d device.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
 	knobs, err := workloads.Resolve(Workload{}, "small", set)
 	if err != nil {

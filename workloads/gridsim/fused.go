@@ -34,7 +34,7 @@ var vendorKernels = map[string]*device.Kernel{
 // tiles are the possible numbers of cells in an item of the host kernels, or in a block of productKernel.
 var tiles = [...]int{256, 128, 512, 1024}
 
-// precisions are in the order of their numbers in grid.cuh.
+// precisions lists the precisions; an index here is the precision's number in grid.cuh.
 var precisions = []string{"fp32", "tf32", "bf16", "fp16"}
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

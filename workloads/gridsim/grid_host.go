@@ -5,7 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// grid is a whole state in the host kernels.
+// grid is the state of n x n cells with c channels, for the host kernels. zero selects a zero border instead of a
+// periodic one.
 type grid struct {
 	v         []float32
 	n, c      int
@@ -19,8 +20,8 @@ func (g grid) fieldFrom(first int) field {
 	return field{v: g.v[first:], cs: g.n * g.n, c: g.c, within: 1}
 }
 
-// neighbourMeans writes the mean of the eight neighbours of cells [lo, hi) to dst: with chw the channels are cs
-// elements apart, with hwc cell by cell.
+// neighbourMeans writes the mean of the eight neighbours of cells [lo, hi) to dst. With chw, the channels in dst are cs
+// elements apart; with hwc, a cell's channels are adjacent.
 func (g grid) neighbourMeans(dst []float32, cs, lo, hi int) {
 	lanes, d := g.c, 1
 	if g.hwc {

@@ -1,11 +1,11 @@
-// Package gridsim is the reference workload of a grid that evolves by a local law: every cell holds a state vector,
-// and a step runs one small network on each cell and the mean of its eight neighbours. In some steps maps of the
-// state are copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a
-// caching allocator, cache trims, memory counters and transfers.
+// Package gridsim is the reference workload of a grid that evolves by a local law. Every cell holds a state vector; a
+// step runs one small network on each cell and the mean of its eight neighbours. In some steps maps of the state are
+// copied to the host for a live picture. Nothing is trained. The workload models a simulation loop with a caching
+// allocator, cache trims, memory counters and transfers.
 //
-// Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, step.go is the
-// timed step, check.go compares with the float64 formulas of reference.go. memory.go takes and gives the blocks. A
-// kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
+// Read top down: model.go defines the model, laws.go lists a step's operations, session.go allocates, memory.go has the
+// allocators, step.go is the timed step. check.go compares with the float64 formulas of reference.go. A kernel is
+// NAME.go, NAME_host.go and, for a GPU, NAME.cu.
 package gridsim
 
 import (
@@ -124,7 +124,7 @@ func refuseModel(k settings) error {
 	return nil
 }
 
-// refuseWay refuses implementations that exclude each other.
+// refuseWay refuses combinations of implementation settings that exclude each other.
 func refuseWay(k settings) error {
 	impl, law := k.Impl, k.Law
 	switch {

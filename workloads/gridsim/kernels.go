@@ -10,9 +10,9 @@ import (
 //go:embed cell.ptx.zst
 var cellPTX string
 
-// Kernels over cells. at is the offset of an array with several values per cell, and cs the distance between its
-// channels, in elements; with hwc cs is 1 and the distance between cells is the number of channels. One item is one
-// cell of a chunk unless a comment names another unit.
+// Kernels over cells. Of an array argument x, xAt is the first element and xCs the distance between channels in
+// elements. With hwc the channels are adjacent, and cells are as many elements apart as there are channels. One item is
+// one cell of a chunk unless a comment names another unit.
 var (
 	// Mean K over the eight neighbours. psi is the whole grid, out a chunk that begins at cell first. With concat out
 	// has 2C channels: psi and K psi.
@@ -22,7 +22,7 @@ var (
 	activateKernel = cellKernel[gridActivateArgs]("grid_activate", activateHost)
 	// u = psi + tau (delta + bias).
 	updateKernel = cellKernel[gridUpdateArgs]("grid_update", updateHost)
-	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It ends impl=gemm.
+	// The same u as updateKernel; with normalise, u divided by sqrt(sum u^2 + tiny). It is the last kernel of impl=gemm.
 	finishKernel = cellKernel[gridFinishArgs]("grid_finish", updateHost)
 	// y = x^2. One item is one value.
 	squareKernel = cellKernel[gridSquareArgs]("grid_square", squareHost)

@@ -15,8 +15,8 @@ type (
 	lines = map[string]string
 )
 
-// settings are the knobs of a run. Words among the values are stored as 0: Live is 0 for off, Chunk for all rows,
-// MaxSplit for no limit.
+// settings are the knobs of a run. A value that is a word is stored as 0 in a number: Live=off, Chunk=all,
+// MaxSplit=none.
 type settings struct {
 	Grid      int    `knob:"grid"`
 	Channels  int    `knob:"channels"`

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// operation is one launch of the law, with the blocks that it takes before and returns after (see deriveLives).
+// operation is one kernel launch of the law. The step allocates the blocks in take before the launch and frees the
+// blocks in give after it (see deriveLives).
 type operation struct {
 	name       string    // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
 	in         []blockID // blocks that it reads
@@ -25,13 +26,13 @@ type operation struct {
 // blocks returns the blocks that the operation reads, then the one that it writes.
 func (o *operation) blocks() []blockID { return append(slices.Clone(o.in), o.out) }
 
-// part is a chunk of cells for which operations are made.
+// part is a chunk of cells with launches of its own.
 type part struct {
 	s            *session
 	first, cells int
 }
 
-// statePlace returns the chunk's offset in a whole state, and the distance between channels.
+// statePlace returns the chunk's offset in the state of the whole grid, and the distance between channels, in elements.
 func (p part) statePlace() (at, cs int) {
 	if p.s.shape.hwc {
 		return p.first * p.s.shape.C, 1
@@ -39,7 +40,7 @@ func (p part) statePlace() (at, cs int) {
 	return p.first, p.s.shape.cells()
 }
 
-// channelStride returns the distance between channels in a block that holds only the chunk.
+// channelStride returns the distance between channels, in elements, in a block that holds only the chunk.
 func (p part) channelStride() int {
 	if p.s.shape.hwc {
 		return 1
@@ -67,7 +68,7 @@ func (s *session) listOperations() []operation {
 	})
 }
 
-// forChunks calls of for every chunk of rows, and returns the operations of all chunks.
+// forChunks calls the function of for every chunk of rows, and returns the operations of all chunks.
 func (s *session) forChunks(of func(part) []operation) (all []operation) {
 	n, rows := s.shape.N, s.chunkRows()
 	for row := 0; row < n; row += rows {
@@ -149,7 +150,8 @@ func (p part) relaxOperations() []operation {
 	return []operation{p.neighbourOperation(bK, false), o}
 }
 
-// productOperation returns one of the two matrix products, by the library if it is used.
+// productOperation returns one of the network's two matrix products. cuBLAS computes it if the session uses the
+// library.
 func (p part) productOperation(name string, from, to blockID, k, m, wAt, wTAt int) operation {
 	s, sh := p.s, p.s.shape
 	o := operation{name: name, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
@@ -222,7 +224,7 @@ func (p part) gemmOperations() []operation {
 	}
 }
 
-// splitOperations returns one launch per operation, like eager code.
+// splitOperations returns the operations of impl=split: one launch per elementary operation, like eager PyTorch code.
 func (p part) splitOperations() []operation {
 	s, sh, n := p.s, p.s.shape, p.cells
 	at, atCs := p.statePlace()

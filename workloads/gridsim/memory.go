@@ -35,8 +35,8 @@ func (id blockID) ref() op.Ref { return op.Ref{Block: int(id)} }
 // isWholeGrid reports whether a block holds the whole grid; the others hold one chunk of rows.
 func (id blockID) isWholeGrid() bool { return id == bState || id == bNext || id == bBetween }
 
-// deriveLives sets the blocks that each operation takes and gives: a chunk's blocks live within their chunk. The state
-// exists before the operations, and the next state stays after them.
+// deriveLives sets each operation's take and give. A chunk's blocks are allocated and freed within the chunk. The state
+// exists before the first operation, and the next state remains after the last one.
 func deriveLives(ops []operation) {
 	type life struct {
 		id    blockID
@@ -73,8 +73,8 @@ type block struct {
 	number int32 // number of its request, where requests are recorded
 }
 
-// memory takes and gives the blocks of a step. A block may be taken again while launches that use it are still
-// queued: all launches are on one stream.
+// memory allocates (take) and frees (give) the blocks of a step. A freed block may be taken again while launches that
+// use it are still queued, because all launches are on one stream.
 type memory interface {
 	take(id blockID, words int64) (block, error)
 	give(b block) error
@@ -91,7 +91,7 @@ type counts struct {
 	allocs, frees                int
 }
 
-// arena allocates every block at the start.
+// arena is the memory that allocates every block at the start.
 type arena struct {
 	mem  op.Arena
 	idle [blockCount][]block
@@ -116,7 +116,8 @@ func newArena(dev device.Device, need [blockCount]int64, count [blockCount]int) 
 	return a, a.mem.Err
 }
 
-// shelfOf returns the list that keeps a block: the state and the next state share one.
+// shelfOf returns the index of the free list, in arena.idle, for a kind of block. The state and the next state share
+// one list.
 func shelfOf(id blockID) blockID {
 	if id == bNext {
 		return bState
@@ -157,7 +158,7 @@ func (a *arena) counts() counts {
 func (a *arena) resetPeak()   { a.c.peakInUse = a.c.inUse }
 func (a *arena) close() error { return a.mem.Free() }
 
-// direct calls the driver to allocate and free every block.
+// direct is the memory that calls the driver to allocate and free every block.
 type direct struct {
 	mem op.Arena
 	c   counts

@@ -123,7 +123,7 @@ func drawCells(s shape, seed uint64) []float32 {
 	return out
 }
 
-// arrangeCells converts a state [cells,C] to the layout.
+// arrangeCells converts a state [cells,C] to the session's layout.
 func (s shape) arrangeCells(cells []float32) []float32 {
 	if s.hwc {
 		return cells

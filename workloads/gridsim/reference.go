@@ -19,10 +19,10 @@ func newReference(s shape, w weights) reference {
 // state returns channel c of cell i of a whole state.
 type state func(c, i int) float64
 
-// outside replaces a cell's number beyond a zero border.
+// outside is the number of a neighbour beyond a zero border.
 const outside = -1
 
-// neighbour returns the cell at distance (dy, dx) from i, or outside.
+// neighbour returns the number of the cell at distance (dy, dx) from cell i, or outside.
 func (r reference) neighbour(i, dy, dx int) int {
 	n := r.s.N
 	y, x := i/n+dy, i%n+dx

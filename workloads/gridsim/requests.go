@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// requests records the requests to the pool in order, so that they can be replayed with other settings. It allocates
-// its memory at the start; further requests are neither recorded nor replayed.
+// requests records the requests to the pool in order, so that they can be replayed with other settings. Its memory is
+// allocated at the start; when it is full, further requests are not recorded.
 type requests struct {
 	list  []request
 	taken int32 // number of blocks taken
@@ -22,7 +22,7 @@ type request struct {
 	number int32
 }
 
-// mostRequests is the number of recorded requests: a few thousand steps in 1 MiB.
+// mostRequests is the largest number of recorded requests: a few thousand steps in 1 MiB.
 const mostRequests = 1 << 16
 
 func newRequests() requests { return requests{list: make([]request, 0, mostRequests)} }
@@ -43,7 +43,7 @@ func (r *requests) recordTake(bytes int64) int32 {
 func (r *requests) recordGive(number int32) { r.record(request{0, number}) }
 func (r *requests) recordTrim()             { r.record(request{0, -1}) }
 
-// nowhereToMap is memory of which only the size matters.
+// nowhereToMap takes the place of the device's memory in a replay: only sizes matter, so it maps nothing.
 type nowhereToMap struct{}
 
 func (nowhereToMap) Map(int, int64) error { return nil }
@@ -78,8 +78,8 @@ func otherSettings(trims bool) []string {
 	return out
 }
 
-// addReplays adds to figures the pool's peak reservation in a replay of the requests with the current settings, and
-// the setting with a lower one, if any.
+// addReplays replays the requests and adds the pool's peak reservations, in bytes, to figures. It adds the peak with
+// the current settings. If another setting has a lower peak, it also adds the best setting and its peak.
 func (p *pooled) addReplays(maxSplit int, trims bool, figures map[string]any) {
 	own := pool.Settings{MaxSplit: int64(maxSplit) << 20}
 	present := p.asked.peakWith(own, true)

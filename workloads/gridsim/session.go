@@ -59,12 +59,13 @@ type session struct {
 	maps   device.Buffer   // maps of a frame on the device
 	slots  [depth]slot
 	graphs *loop.Graphs // by the buffer that holds the state, each without and with a frame; nil before all are captured
-	phase  int          // turn of the buffer that holds the state
+	phase  int          // number of the buffer that holds the state, in the order of the rotation
 	watch  watch
-	read   counts // last counters read by the knob stats
+	read   counts // last counters read because of the knob stats
 }
 
-// sideOf returns the pixels per side of the frame (a picture of the grid) that the device makes.
+// sideOf returns the pixels per side of the frame that the device makes: N if the host reduces the maps to pixels, else
+// N/scale.
 func (k settings) sideOf(n int) int {
 	if k.PoolWhere == whereHost {
 		return n
@@ -102,7 +103,8 @@ func open(ctx context.Context, d device.Device, c workloads.Config) (*session, e
 	return s, nil
 }
 
-// newSession allocates and binds all but the first state. With an error the caller closes a session that is not nil.
+// newSession allocates and binds all but the first state. If it returns both an error and a session, the caller closes
+// the session.
 func newSession(d device.Device, c workloads.Config) (*session, error) {
 	s := planSession(d, c)
 	if err := s.checkMemory(c); err != nil {
@@ -127,8 +129,8 @@ func planSession(d device.Device, c workloads.Config) *session {
 	return s
 }
 
-// usesVendor reports whether cuBLAS computes the law's products. It takes only float32 operands here, and with
-// library=auto a search over our own tiles excludes it.
+// usesVendor reports whether cuBLAS computes the law's products, which here needs float32 operands. With library=auto,
+// a search over our own tiles (autotune=on) excludes cuBLAS.
 func (s *session) usesVendor(d device.Info) bool {
 	return d.Facts["cublas"] != "" && s.k.Library != "off" && s.k.Impl != implFused && s.shape.law == lawMLP &&
 		vendorKernels[s.k.Precision] != nil && (!s.k.Autotune || s.k.Library == "on")
@@ -288,10 +290,10 @@ func (s *session) newMemory() (memory, error) {
 	return newArena(s.Dev, words, count)
 }
 
-// restoreFirst makes the first state the start of the next step, and discards earlier states.
+// restoreFirst makes the first state the current one, and discards earlier states.
 func (s *session) restoreFirst() error { return s.startFrom(drawState(s.shape, s.seed)) }
 
-// startFrom makes the state first, in the session's layout, the start of the next step, and discards earlier states.
+// startFrom makes first, a state in the session's layout, the current state and discards earlier states.
 func (s *session) startFrom(first []float32) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
@@ -310,7 +312,7 @@ func (s *session) startFrom(first []float32) error {
 	return s.send(s.blocks[bState], first)
 }
 
-// send copies values to a block, and receive from a block. Both wait.
+// send copies values to a block, and receive copies them from a block. Both wait for the copy.
 func (s *session) send(b block, v []float32) error {
 	return op.SendAt(s.Dev, s.Compute, b.buf, b.at, v)
 }
@@ -322,7 +324,7 @@ func (s *session) receive(b block, words int64) ([]float32, error) {
 // Work implements workloads.Session: the cells of a step.
 func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
 
-// Cycle implements workloads.Session: steps repeat with the period of frames, too.
+// Cycle implements workloads.Session. The work of steps also repeats with the period of frames.
 func (s *session) Cycle() int {
 	if s.k.Live == 0 || s.k.ViewWhen == whenEager {
 		return s.Pace.Cycle()

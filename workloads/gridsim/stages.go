@@ -30,7 +30,8 @@ func allStages() []gpuprof.Stage {
 	}, loop.Waits()...)
 }
 
-// describeStages lists the stages of a step and their costs. Work of only some steps counts with its mean per step.
+// describeStages lists the stages of a step and their costs. Work that only some steps do counts with its mean per
+// step.
 func (s *session) describeStages() {
 	all := allStages()
 	sh, f := s.shape, s.k

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
-// Backward runs a multi-layer GRU and its backward pass through time, in float32. It omits the workload's moves of the
-// carriers. Test vectors with gradients use it, and benchmarks against other programs.
+// Backward runs a multi-layer GRU and its backward pass through time, in float32, without the rest of a gruflow step.
+// Test vectors with gradients and benchmarks against other programs use it.
 type Backward struct {
 	*program
 	mem         op.Arena
@@ -88,7 +88,7 @@ func (f *Backward) bindBackward() {
 		}
 		chain, grads := u.layerBackward(l, w)
 		dout = chain.dx
-		// dh holds the whole cotangent of the last states.
+		// The cotangent of the last states is dh + chain. Set writes it to dh, so chain begins as 0.
 		clears := u.net.Bind(&fillKernel, s.B*s.H, fillCost(s.B*s.H), gruFillArgs{
 			out: u.layers[l].chain, n: s.B * s.H, value: float32(0),
 		})
@@ -97,8 +97,8 @@ func (f *Backward) bindBackward() {
 	}
 }
 
-// Set uploads the input x [T,B,I], the state h0 [L,B,H], the cotangents dout [T,B,H] of the top layer's output, and
-// the cotangents dhn [L,B,H] of the last states.
+// Set uploads the input x [T,B,I] and the state h0 [L,B,H]. It also uploads the cotangents dout [T,B,H] of the top
+// layer's output, and dhn [L,B,H] of the last states.
 func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	row := f.u.net.s.B * f.u.net.s.H
 	err := errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout))
@@ -135,7 +135,7 @@ func (f *Backward) Parameters() (all []Layer, err error) {
 	return all, c.Err
 }
 
-// readLayer reads layer l's parameters, or values of their shapes.
+// readLayer reads b, which holds the parameters of layer l or values of the same shapes.
 func (u *unroll) readLayer(c *op.Checker, l int, b layerBuffers) Layer {
 	s := u.net.s
 	return Layer{c.Read(b.wi, 0, s.gates()*s.inputWidth(l)), c.Read(b.wh, 0, s.gates()*s.H), c.Read(b.bi, 0, s.gates()), c.Read(b.bh, 0, s.gates())}

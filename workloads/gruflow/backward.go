@@ -12,8 +12,8 @@ var backwardPTX string
 
 // Kernels of back-propagation through time; refCellBack has the formulas. The recorded arrays states and kept have the
 // precision's width: 16 bits with bf16 and fp16. The argument at is the offset of a time step in states, in elements.
-// The argument level holds the carriers' present levels, ago the number of moves since the recorded level; with depth 0
-// no carrier leaves.
+// level holds the present levels of the carriers (rows of the batch), ago the number of moves by one level since the
+// recorded one. With depth 0 no carrier leaves.
 var (
 	// Forward cell that records the inputs of the backward pass. To the products gx and gh [B,3H] it adds the biases bx
 	// and bh if biased is 1. From the sums it computes the next state, and rows r, z, n and u = W_hn h + b_hn of kept
@@ -64,7 +64,8 @@ func cellBackCost(n int, p precision, douts int) gpuprof.Cost {
 	return gpuprof.Cost{Flops: cellBackFlops * int64(n), BytesRead: (5*p.bytes() + 4*int64(2+douts)) * int64(n), BytesWritten: 4 * 7 * int64(n)}
 }
 
-// leaveCost returns the cost of leaveKernel. It assumes the mean case, that one carrier in D clears its state.
+// leaveCost returns the cost of leaveKernel in the mean case: one carrier (row of the batch) in D leaves and clears its
+// state.
 func leaveCost(s shape, p precision) gpuprof.Cost {
 	c := gpuprof.Cost{BytesRead: 4 * int64(s.B)}
 	if s.D > 0 {

@@ -26,8 +26,9 @@ func (p precision) storeValues(to []float32, at int, v []float32) {
 	copy(to[at:], v)
 }
 
-// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. It calls f with
-// the row b, the piece's first unit j and number of units w in the row, and the index at of the first unit.
+// walkPieces divides units [lo, hi) of rows of n units into pieces of at most piece units within a row. For each piece
+// it calls f with the row b, the index j of the first unit in the row, the number of units w, and the index at of the
+// first unit among all rows.
 func walkPieces(lo, hi, n int, f func(b, j, w, at int)) {
 	for at := lo; at < hi; {
 		b, j := at/n, at%n
@@ -95,12 +96,11 @@ func cellBackHost(args *device.Args, lo, hi int) {
 	})
 }
 
-// hasLeft reports whether a carrier left in an earlier move. level is its present level; ago is the number of moves
-// since the one in question.
+// hasLeft reports whether a row's carrier left at the last level and was replaced, in the move that is ago moves before
+// the last one. level is the row's present level.
 func hasLeft(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
 
-// levelThen returns a carrier's level before its last moves, as many as the argument ago. The argument level is its
-// present level.
+// levelThen returns a carrier's level before its last ago moves; level is its present level.
 func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
 
 func leaveHost(args *device.Args, lo, hi int) {

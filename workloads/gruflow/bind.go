@@ -77,7 +77,8 @@ func (s *session) bindSlots(ctx context.Context) error {
 	return nil
 }
 
-// flowGroup returns the launch that moves the carriers. With impl=plain a matrix product computes the projection first.
+// flowGroup returns the launch that moves the carriers (rows of the batch) down by one level. With impl=plain a matrix
+// product computes the projection of their states first.
 func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}

@@ -13,8 +13,8 @@ type keptCells struct {
 // (before).
 func (c *keptCells) forward() { keepCells(c) }
 
-// backward computes gx, gh and back. It starts from the cotangent of the new state (after), which is dh + chain + dout.
-// back is the cotangent of the old state (before), except for the part through the products. refCellBack has the
+// backward computes gx, gh and back from the cotangent of the new state (after), which is dh + chain + dout. back is
+// the cotangent of the old state (before), without the part that goes through the products. refCellBack has the
 // formulas.
 func (c *keptCells) backward() { backCells(c) }
 

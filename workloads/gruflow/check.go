@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// tolerance is the largest error of the carrier update and of the metrics against float64; both always use float32.
+	// tolerance is the largest error, against float64, of the carriers' update and of the metrics; both always use
+	// float32.
 	tolerance = 1e-5
 	// sampledRows is the number of rows that are checked where all rows would take over a second.
 	sampledRows = 64
@@ -25,9 +26,9 @@ const (
 )
 
 // Check implements workloads.Session. It checks both slots (steps in flight), then whole steps. A row of the GRU is one
-// carrier at one time step. The reference of a row starts from the device's input of the layer, so that an error is
-// attributed to its layer, and any time step of a long sequence can be checked. Check restores the carriers' initial
-// state.
+// carrier (row of the batch) at one time step. The reference of a row starts from the device's input of the layer. So
+// an error is attributed to its layer, and any time step of a long sequence can be checked. Check restores the
+// carriers' initial state.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.Stages(), referenceRate) < 1
@@ -233,8 +234,8 @@ func (c *checker) layerInput(l, row int) []float32 {
 	return x
 }
 
-// checkChain compares the new states of a few carriers at all time steps, computed from the batch and the initial state
-// alone. It takes as many carriers as give the number of sampled rows.
+// checkChain compares the new states of a few carriers at all time steps with a reference that reads only the batch and
+// the initial state. Carriers times time steps is about the number of sampled rows.
 func (c *checker) checkChain() {
 	s, sh := c.s, c.s.shape
 	for _, k := range c.carriersOf() {
@@ -258,8 +259,8 @@ func (c *checker) checkChain() {
 	}
 }
 
-// carriersOf returns the first and last carrier, then random ones until carriers times time steps reach the number of
-// sampled rows.
+// carriersOf returns the first and the last carrier (row of the batch), then random ones until carriers times time
+// steps reach the number of sampled rows.
 func (c *checker) carriersOf() []int {
 	sh := c.s.shape
 	most := max(2, ceilDiv(len(c.rows), sh.T))
@@ -273,8 +274,9 @@ func (c *checker) carriersOf() []int {
 	return slices.Compact(list)
 }
 
-// carriers compares the carrier update with the formula, computed from the top layer's last state. The update must
-// leave this state unchanged; but the states of a carrier that has just entered must be zero in all layers.
+// carriers compares the update of the carriers (rows of the batch) with the formula, computed from the top layer's last
+// state. The update must leave this state unchanged, except that the states of a carrier that has just entered must be
+// zero in all layers.
 func (c *checker) carriers() {
 	s, sh, e := c.s, c.s.shape, &c.Errs[stFlow]
 	e.Used = true

@@ -32,7 +32,7 @@ func refKept(x, h []float64, p layerParams) (gates, next []float64) {
 	return gates, next
 }
 
-// watchBack runs before the kernels of a layer's backward pass for time step T-1-t; the pass counts t up from the last
+// watchBack runs before the kernels of a layer's backward pass for time step T-1-t, because t counts from the last
 // step. It reads the checked rows' cotangents of the state between this time step and the one after it.
 func (c *checker) watchBack(g *group, t int) error {
 	sh := c.s.shape
@@ -147,8 +147,9 @@ func (c *checker) checkGrads(g *group) {
 	c.checkOuter(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
 }
 
-// checkOuter compares rows of a gradient w [m,k] = sum over rows of a [rows,m] and x [rows,k], and of the bias
-// gradient. The argument of is the index of w among the layer's gradients; add means that the stage added to it.
+// checkOuter compares some rows of the gradient w [m,k], the sum over rows of outer products of a [rows,m] and x
+// [rows,k], and the bias gradient. of is the index of w among the layer's gradients. add reports whether the stage
+// added to it.
 func (c *checker) checkOuter(a []float32, m int, x []float32, k int, w, bias device.Buffer, of int, add bool) {
 	e, rows := &c.Errs[stGrads], len(a)/m
 	for n := range min(m, gatesChecked) {

@@ -30,8 +30,8 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	return out
 }
 
-// checkConservation runs a step whose loss is the total energy, which carriers have deposited, still have, or took
-// along when they left. No parameter changes the total, so every gradient must be exactly 0.
+// checkConservation runs a step whose loss is the total energy: what carriers (rows of the batch) have deposited, still
+// have, or took along when they left. No parameter changes the total, so every gradient must be exactly 0.
 func (c *checker) checkConservation() {
 	s, t, sh := c.s, c.s.train, c.s.shape
 	if c.Stops(s.restoreStart()) || c.Stops(s.send(&s.slots[c.slot], c.batch, loop.Silent{})) {

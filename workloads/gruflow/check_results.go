@@ -32,12 +32,12 @@ func (c *checker) copyBack() {
 	c.Errs[stD2H].Same(device.Floats(sl.out), rec)
 }
 
-// carriersKept is the number of buffers with the carriers, which are the first of those that checkGraph compares.
+// carriersKept is the number of leading buffers in checkGraph's list that hold the carriers.
 const carriersKept = 5
 
-// checkGraph replays the step's graph from the same start. It compares the results with those of the step's single
-// launches, which have been checked. With deterministic=off the metrics, and in training the parameters, may differ in
-// the last bits.
+// checkGraph replays the step's graph from the same start, and compares its results with the results of the step's
+// single launches, which have been checked. With deterministic=off the metrics, and in training the parameters, may
+// differ in the last bits.
 func (c *checker) checkGraph() {
 	s, sl, e := c.s, &c.s.slots[c.slot], &c.Errs[stGraph]
 	results := func() (out [][]float32) {

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// wholeSteps steps run in sequence: carriers pass from step to step, and in training also parameters and moments.
+	// wholeSteps is the number of steps that run in sequence, to check that carriers, and in training also parameters and
+	// moments, are right in the step after.
 	wholeSteps = 2
-	// wholeKinds is the number of different carriers in these steps; all other carriers are copies of them. So a few
-	// float64 paths give the sums over all carriers, and even the new parameters.
+	// wholeKinds is the number of different carriers (rows of the batch) in these steps; all others are copies of them. So
+	// a few paths in float64 give the sums over all carriers, and even the new parameters.
 	wholeKinds = 5
 )
 
-// wholeStep runs steps as a measurement does, with a few different carriers, and compares their results with float64
-// values from the inputs, the initial carriers and the drawn parameters alone. It does not use the list of groups, so
-// it also finds a wrong list.
+// wholeStep runs steps as a measurement does, with a few different carriers (rows of the batch). It compares the
+// results with float64 values from the inputs, the initial carriers and the drawn parameters alone. It does not use the
+// list of groups, so it also finds a wrong list.
 type wholeStep struct {
 	s       *session
 	c       *checker // reads buffers
@@ -75,7 +76,7 @@ func (s *session) checkWholeSteps(ctx context.Context) (out []gpuprof.Check, err
 	return w.resultChecks(), w.c.Err
 }
 
-// kind returns the index of the carrier of which carrier k is a copy.
+// kind returns which of the few different carriers carrier k copies; see wholeKinds.
 func (w *wholeStep) kind(k int) int { return k % w.kinds() }
 func (w *wholeStep) kinds() int     { return min(wholeKinds, w.s.shape.B) }
 

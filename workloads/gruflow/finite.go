@@ -21,7 +21,7 @@ func (s *session) checkFinite(i int, sl *slot) error {
 	}
 	c, steps := s.newChecker(context.Background()), s.train.done
 	return optim.Diverged("gruflow", steps, s.restoreStart, func(n int) (string, error) {
-		// Only the last steps are searched: after parameters become NaN, no step has a finite loss.
+		// Only the last steps are searched: parameters that are NaN make the loss of the next step NaN.
 		return c.stepAgain(i-steps+n, n >= steps-depth-1)
 	})
 }

@@ -14,19 +14,20 @@ var flowPTX string
 // time steps. One item is one row of x.
 var injectKernel = device.Typed[gruInjectArgs](device.Kernel{Name: "gru_inject", Host: injectHost, Grain: 4096, PTX: flowPTX, Threads: 256, PerBlock: 256})
 
-// flowKernel projects the top layer's state and moves the carriers down by one level; refFlow is the formula.
+// flowKernel projects the top layer's state and moves the carriers (rows of the batch) down by one level; refFlow is
+// the formula.
 //
 // Arguments: proj [outputs,H], bias [outputs], h [L,B,H], energy [B],
 // level [B], place [B,2], source [B], out [B,outputs], path [B,pathWords], n, B,
 // H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
 var flowKernel = device.Typed[gruFlowArgs](device.Kernel{Name: "gru_flow", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
-// moveKernel moves the carriers (the rows of the batch) down by one level like flowKernel, but reads the projection p
-// [B,outputs] of their states, which a matrix product has computed, instead of computing it.
+// moveKernel moves the carriers (rows of the batch) down by one level like flowKernel. It reads the projection p
+// [B,outputs] of their states, which a matrix product has computed, while flowKernel computes it.
 var moveKernel = device.Typed[gruMoveArgs](device.Kernel{Name: "gru_move", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128})
 
-// Columns of path, which holds for each carrier what the backward pass of a level reads: the energy before the level,
-// the share that it deposited, and the tanh of both components of its drift.
+// Columns of path, which holds for each carrier (row of the batch) the values that the backward pass of a level reads.
+// They are the energy before the level, the deposited share of it, and the tanh of both components of the drift.
 const (
 	pathEnergy = iota
 	pathShare
@@ -35,12 +36,12 @@ const (
 	pathWords
 )
 
-// flowBackKernel moves every carrier back up by one level; refFlowBack is the formula. de [B] and dplace [B,2] are
-// cotangents of energy and place: on entry of those after the move, on return of those before it. ddose [D+1] holds the
-// cotangents of a deposit at each level and, last, of the energy that leaves. The kernel writes the cotangents dp
-// [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level [B] holds the carriers'
-// present levels; the argument ago is the number of moves since the one that this kernel undoes. One item is one
-// carrier.
+// flowBackKernel is the backward pass of moving every carrier (row of the batch) down by one level; refFlowBack is the
+// formula. de [B] and dplace [B,2] are cotangents of energy and place: after the move on entry, before the move on
+// return. ddose [D+1] holds the cotangents of a deposit at each level and, last, of the energy that leaves. The kernel
+// writes the cotangents dp [B,outputs] of the projection and dh [B,H] = proj^T dp of the top layer's state. level [B]
+// holds the carriers' present levels; ago is the number of moves after the move that this kernel undoes. One item is
+// one carrier.
 var flowBackKernel = device.Typed[gruFlowBwdArgs](device.Kernel{Name: "gru_flow_bwd", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4})
 
 // lossKernel computes refLoss and the cotangents from which the backward pass starts. It reads place [B,2] and the
@@ -68,8 +69,8 @@ func injectCost(n int) gpuprof.Cost {
 // Flops of one carrier's update: a sigmoid, two tanh, and their sums.
 const moveFlops = 4 + 2 + 2*(2+2)
 
-// moveCost returns the cost of moving all carriers by one level. It assumes the mean case, that one carrier in D clears
-// its state.
+// moveCost returns the cost of moving all carriers (rows of the batch) by one level in the mean case: one carrier in D
+// leaves and clears its state.
 func moveCost(s shape) gpuprof.Cost {
 	b := int64(s.B)
 	cleared := int64(s.L) * int64(s.H) * b / int64(s.D)

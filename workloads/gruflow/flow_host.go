@@ -13,7 +13,8 @@ func injectHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// crew is the number of carriers that the host moves together, so that sigmoids and tanhs run in vectors.
+// crew is the number of carriers (rows of the batch) that the host moves together, so that sigmoids and tanhs run in
+// vectors.
 const crew = 32
 
 func flowHost(args *device.Args, lo, hi int) {

@@ -19,8 +19,8 @@ var gemmPTX string
 // tile; items of the same rows are adjacent.
 var gemmKernel = device.Typed[gruGemmArgs](device.Kernel{Name: "gru_gemm", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1})
 
-// The vendor's product without a bias. A device has these routines if its facts name the library. They have no PTX,
-// and the host device lacks them.
+// vendorKernels are the matrix products of the vendor's library, without a bias. A device has them if its facts name
+// the library. They have no PTX, and the host device lacks them.
 var vendorKernels = [...]*device.Kernel{
 	fp32: device.LibraryProduct("fp32"), tf32: device.LibraryProduct("tf32"), bf16: device.LibraryProduct("bf16"), fp16: device.LibraryProduct("fp16"),
 }

@@ -30,7 +30,7 @@ func wideRows(left, w, bias, out []float32, rows, k, n int) {
 	vec.GemmBias(rows, len(bias), k, 1, left, k, w, n, bias, out, n)
 }
 
-// Size of the piece whose 16-bit operands are converted to float32 at a time: it fits a first-level cache.
+// Size of the operand pieces that are converted from 16 bits to float32 at a time; a piece fits the L1 cache.
 const (
 	narrowSide  = 64
 	narrowInner = 128

@@ -1,7 +1,7 @@
 // Package gruflow is the reference workload of recurrent flow processing: many small recurrent steps on carriers that
-// move through depth, with metrics read inside the hot loop. It models the trainer of an energy-flow network: every
-// step runs a multi-layer GRU over all carriers, lets each carrier deposit a share of its energy and move down by one
-// level, and reduces the results to a few numbers.
+// move through depth, with metrics read inside the hot loop. It models the trainer of an energy-flow network. Every
+// step runs a multi-layer GRU over all carriers. Each carrier deposits a share of its energy and moves down by one
+// level. Then the step reduces the results to a few numbers.
 //
 // The nouns of the code: a carrier is one row of the batch, with an energy, a place in the plane, a level and a hidden
 // state in every layer. A level is one of D depths; after T time steps of the GRU every carrier moves down by one

@@ -33,14 +33,16 @@ type source struct {
 	by  int // distance between time steps, in elements
 }
 
-// movingArg returns the source as an argument, for elements of the given size.
+// movingArg returns the source as a kernel argument that advances by in.by elements with each time step. bytes is the
+// size of an element.
 func (in source) movingArg(bytes int64) op.Ref {
 	r := in.arg
 	r.At, r.By = r.At+bytes*int64(in.at), bytes*int64(in.by)
 	return r
 }
 
-// offset returns the source's first element as an argument for kernels that take one.
+// offset returns the index of the source's first element, which advances with each time step, for kernels that take an
+// offset.
 func (in source) offset() op.Num { return op.Num{Value: in.at, By: in.by} }
 
 // bindLayers binds all layers and returns their groups: one per layer, or a single one if a vendor library computes the
@@ -128,9 +130,9 @@ func (g *gru) biasReads() int {
 	return 0
 }
 
-// bindProducts binds the two products of layer l: gx of the input, for all time steps at once, and gh of the state,
-// for each time step. roundIn and roundState report whether a kernel first rounds that operand. words is the size of
-// the rounded input, in four-byte words.
+// bindProducts binds the two products of layer l: gx of the input, for all time steps at once, and gh of the state, for
+// each time step. roundIn and roundState report whether a kernel first rounds the input or the state. words is the size
+// of the rounded input, in four-byte words.
 func (g *gru) bindProducts(gr *group, l int, in, state source, words int64, roundIn, roundState bool) (gx, gh op.Ref) {
 	s, b, k := g.s, g.layers[l], g.s.inputWidth(l)
 	rows, cells := s.T*s.B, s.B*s.H
@@ -157,7 +159,7 @@ func (g *gru) round(in source, out any, n int) op.Call {
 	})
 }
 
-// bindGemm binds a product: our own kernel, which adds the bias, or the vendor's, which does not.
+// bindGemm binds a product. Our own kernel adds the bias; the vendor's product does not.
 func (g *gru) bindGemm(in source, w, bias device.Buffer, out any, rows, k, n int, p precision) op.Call {
 	if g.vendor {
 		return g.Bind(vendorKernels[p], rows, vendorCost(rows, k, n, p), device.ProductArgs{

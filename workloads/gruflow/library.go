@@ -20,8 +20,7 @@ type library struct {
 	name              string
 }
 
-// newLibrary allocates the library's buffers except x and h. The argument name is the precision whose width the stored
-// values have.
+// newLibrary allocates the library's buffers except x and h. name is the precision of the stored values.
 func newLibrary(a *op.Arena, stream device.Stream, maker device.GRUMaker, s shape, name string, p params, from device.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32

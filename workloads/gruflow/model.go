@@ -21,11 +21,11 @@ func (s shape) inputWidth(layer int) int {
 	return s.H
 }
 
-// gates returns the length of a row of r, z and n, the output of a matrix product.
+// gates returns the number of values per row in the output of a gate product, for r, z and n.
 func (s shape) gates() int { return 3 * s.H }
 
-// outputs is the number of columns of a hidden state's projection: the logit of the deposited share of energy, a
-// displacement in the plane, and a spare column that pads a carrier's record to 16 bytes.
+// outputs is the number of columns in the projection of a hidden state. They are the logit of the deposited share of
+// energy, two components of a displacement in the plane, and a spare column that pads a record to 16 bytes.
 const outputs = 4
 
 // Columns of a carrier's record, the step's result [B, outputs].
@@ -74,7 +74,8 @@ type state struct {
 // depositBias is the logit of 0.1, the share of its energy that a carrier of a new model usually deposits at a level.
 var depositBias = float32(math.Log(0.1 / 0.9))
 
-// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). Without draw the weights are 0.
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within 1/sqrt(H). If draws is false, they are 0,
+// except the bias of the projection.
 func drawParams(s shape, seed uint64, draws bool) params {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	bound := 1 / math.Sqrt(float64(s.H))
@@ -98,8 +99,8 @@ func drawParams(s shape, seed uint64, draws bool) params {
 	return p
 }
 
-// drawState distributes the carriers over all levels, so that the same number leaves in each step and all steps do
-// equal work. Hidden states are random, as after some steps.
+// drawState distributes the carriers (rows of the batch) over all levels, so that the same number leaves in each step
+// and all steps do equal work. Hidden states are random, as after some steps.
 func drawState(s shape, seed uint64) state {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	st := state{h: make([]float32, s.L*s.B*s.H), energy: make([]float32, s.B), level: make([]int32, s.B), place: make([]float32, 2*s.B)}
@@ -124,8 +125,8 @@ func drawSources(s shape, seed uint64) []float32 {
 	return v
 }
 
-// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance, except column 0. That is 0, and the
-// device writes each carrier's energy to it.
+// drawInputs fills x [T,B,I] with the inputs of a step, normal with unit variance. Column 0 is 0; the device writes
+// each carrier's energy to it.
 func drawInputs(s shape, seed uint64, batch int, x []float32) {
 	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
 	for i := range x {

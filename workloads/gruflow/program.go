@@ -27,8 +27,8 @@ type program struct {
 	filler       op.Call
 	// watch runs before every time step of a group, for a check; may be nil.
 	watch func(g *group, t int) error
-	// Successive windows use the instances of a ring in turn: every ring has turns of them. windows counts completed
-	// windows.
+	// A buffer may have several copies, a ring in op.Binder. turns is the number of copies; each window uses the next one.
+	// windows counts completed windows.
 	turns, windows int
 }
 
@@ -40,14 +40,14 @@ type scratchBlock struct {
 	lent  *pool.Block
 }
 
-// group is the work of one span of a stage: the launches in once, then those in each for every time step, then lib,
-// then those in after.
+// group is the work of one span of a stage. It runs the launches in once, then the launches in each for every time
+// step, then lib, then the launches in after.
 type group struct {
 	stage, layer int
 	level, micro int         // in training: index of the level in the window, and of the micro-batch
 	add          bool        // adds to the existing gradients
 	part         *optim.Part // part of the optimizer's step
-	take, give   []int       // scratch blocks
+	take, give   []int       // scratch blocks, by index: taken before the launches, returned after them
 	// Scratch blocks that a check reads, of the backward pass: cotangents of the gates, of the output and of the input.
 	gx, gh, dout, dx op.Ref
 	once, each       []op.Call
@@ -65,8 +65,8 @@ func newProgram(dev device.Device, stream device.Stream) *program {
 	return p
 }
 
-// reserve declares a scratch block of n floats. A block has one life in a list of groups, so that each use of memory
-// reserves its own.
+// reserve declares a scratch block of n floats. A block has only one lifetime in a list of groups, so each use of
+// scratch memory reserves a block of its own.
 func (p *program) reserve(what string, n int64) op.Ref {
 	p.scratch = append(p.scratch, scratchBlock{what: what, bytes: 4 * n})
 	return op.Ref{Block: len(p.scratch) - 1}

@@ -53,8 +53,9 @@ func refuseRecording(k settings) error {
 	return nil
 }
 
-// recording holds the recorded levels of the current window, and of earlier ones. Without checkpoints it holds all
-// states and gates; with checkpoints only the state before each few successive levels, from which these are recomputed.
+// recording holds the recorded levels of the current window and of earlier ones. Without checkpoints it holds all
+// states and gates. With checkpoints it holds only the state before every few levels, from which these levels are
+// recomputed.
 type recording struct {
 	u             *unroll
 	window, every int
@@ -78,8 +79,9 @@ func newRecording(k settings, net *gru) *recording {
 
 func (r *recording) windows() int { return 1 + len(r.earlier) }
 
-// recordRequests lists the device memory in which one window (the levels that a training step runs forward, then
-// backward) is recorded for its backward pass: the states at checkpoints, or without checkpoints all states and gates.
+// recordRequests lists the device memory that records one window (the levels that a training step runs forward, then
+// backward) for its backward pass. With checkpoints these are the states at checkpoints, otherwise all states and
+// gates.
 func (r *recording) recordRequests() (list []request) {
 	s := r.u.net.s
 	for i := range r.states {
@@ -94,7 +96,7 @@ func (r *recording) recordRequests() (list []request) {
 	return list
 }
 
-// requests lists the device memory that the recording needs in addition to that of the field u.
+// requests lists the device memory of the recording, without the memory of the field u.
 func (r *recording) requests() (list []request) {
 	if r.states != nil {
 		list = r.recordRequests()
@@ -107,7 +109,7 @@ func (r *recording) requests() (list []request) {
 	return append(list, request{"carriers' paths", int64(r.window) * int64(r.u.net.s.B) * pathWords, &r.path})
 }
 
-// bytes returns the size of the whole recording, and of one window's part of it.
+// bytes returns the sizes in bytes of the recordings of all kept windows, and of one window.
 func (r *recording) bytes() (all, window int64) {
 	window = 4 * wordsOf(r.recordRequests())
 	return int64(r.windows()) * window, window

@@ -43,11 +43,11 @@ type carrier struct {
 	x, y   float64
 }
 
-// refFlow moves one carrier down by one level. Of its energy e the share sigma(p0) stays at the level, and the carrier
-// drifts by stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A carrier that passes
-// the last of depth levels leaves; the result leaves is then true. A new carrier, whose energy is source, replaces it
-// at the origin of level 0, and the hidden state becomes zero in all layers. record is the step's result for the
-// carrier before it is replaced.
+// refFlow moves one carrier (row of the batch) down by one level. Of its energy e the share sigma(p0) stays at the
+// level, and the carrier drifts by stride*tanh(p1, p2), where p = W h + b is the projection of the top layer's state. A
+// carrier that passes the last of depth levels leaves; the result leaves is then true. A new carrier with the energy
+// source replaces it at the origin of level 0, and the hidden state becomes zero in all layers. record is the step's
+// result for the carrier before the replacement.
 func refFlow(c carrier, h []float64, proj, bias []float32, depth int, source float64) (next carrier, record [outputs]float64, leaves bool) {
 	var p [outputs]float64
 	for o := range p {

@@ -168,8 +168,8 @@ func (s *session) allocateDevice() {
 	s.Item = s.mem.Words("the item buffer", 1, device.Pageable)
 }
 
-// allocateNet makes the GRU of each slot. A library's GRU reads the state from one buffer and writes it to another, so
-// the GRUs of the two slots pass the state back and forth.
+// allocateNet makes the GRU of each slot (step in flight). A library's GRU reads the state from one buffer and writes
+// it to another. So the GRUs of the two slots use the two buffers in opposite directions.
 func (s *session) allocateNet() {
 	sh, info := s.shape, s.mem.Dev.Info()
 	state := func() device.Buffer {

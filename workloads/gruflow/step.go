@@ -60,8 +60,8 @@ func (s *session) runDevice(k int, p workloads.Probe) error {
 	return s.compute(k, p)
 }
 
-// compute enqueues a slot's groups. The packed read of the metrics is part of their stage: no thread waits for it
-// before the slot's next use.
+// compute enqueues a slot's groups. The copy of all metrics to the host is in the span of the stage that completes
+// them, because no thread waits for this copy before the slot's next use.
 func (s *session) compute(k int, p workloads.Probe) error {
 	sl := &s.slots[k]
 	micro := 0

@@ -21,8 +21,7 @@ const (
 	checkpointOff = "off"
 )
 
-// maxWindow is the largest number of levels that a step runs (its window), and maxDepth the largest number of levels
-// that a carrier passes.
+// maxWindow is the largest number of levels that a step runs (its window).
 const maxWindow = 4096
 
 func trainKnobs() []workloads.Knob {
@@ -90,7 +89,7 @@ func refuseTraining(k settings, set gpuprof.Settings) error {
 	return nil
 }
 
-// leastCheckpoint returns about the K for which memory is least, with a checkpoint before every K levels of a window.
+// leastCheckpoint estimates the K for which a window takes the least memory, with a checkpoint before every K levels.
 // There are window/K states at checkpoints, and five arrays of that size for each time step of K recorded levels; their
 // sum is least at K = sqrt(window/(5 steps)).
 func leastCheckpoint(window, steps int) int {
@@ -115,7 +114,7 @@ func newTraining(k settings, r *recording) *training {
 	return &training{recording: r, step: optim.StepOf(k.Settings)}
 }
 
-// requests lists the device memory in addition to the unrolled GRU's and the optimizer's.
+// requests lists the device memory of training, without the memory of the unrolled GRU and of the optimizer.
 func (t *training) requests() []request {
 	s := t.u.net.s
 	b, d := int64(s.B), int64(s.D)
@@ -162,7 +161,7 @@ func (t *training) projection() (proj, bias device.Buffer) {
 }
 
 // drawTargets draws the loss's target for each of the D levels: the energy that carriers should deposit there while a
-// step runs its window of levels, 0.5 to 1.5 times what an untrained model usually deposits.
+// step runs its window of levels. A target is 0.5 to 1.5 times the usual deposit of an untrained model.
 func drawTargets(s shape, window int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)

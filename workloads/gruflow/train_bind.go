@@ -56,13 +56,12 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	return all
 }
 
-// lastLevel returns the last level of the window before the next checkpoint; the levels from j to it are recorded
-// together.
+// lastLevel returns the last level that is recorded together with level j: the one before the next checkpoint, or the
+// last one of the window.
 func (t *recording) lastLevel(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
-// levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the place in
-// the recording where the level is kept for the backward pass; and ago, the number of the window's levels that run
-// after j, so many levels ago for the backward pass.
+// levelInput returns three values for level j of the window: its input x in the session's slot sl; slot, the index in
+// the recording where the level is kept; and ago, the number of the window's levels after j.
 func (s *session) levelInput(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
 	return source{arg: op.From(sl.x, 0), at: (micro*s.rec.window + j) * n}, j % s.rec.every, s.rec.window - 1 - j
@@ -78,8 +77,8 @@ func (s *session) beginLaunches(state device.Buffer) []op.Call {
 	return s.rec.u.beginLaunches(op.From(state, 0))
 }
 
-// levelDown returns the groups of launches that run level j of the window forward. Between two levels that are recorded
-// together the state is in the recording; otherwise it is in s.net.h.
+// levelDown returns the groups of launches of the forward pass of level j of the window. Between two levels that are
+// recorded together the state is in the recording; otherwise it is in s.net.h.
 func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.rec, s.shape, s.flow
 	x, slot, _ := s.levelInput(sl, micro, j)
@@ -130,8 +129,8 @@ func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	return append(all, flow, metrics)
 }
 
-// leavingLaunches returns launches that clear the states of carriers that left in an earlier move; the argument ago is
-// the number of moves since then. They clear the first layers, as many as the argument layers.
+// leavingLaunches returns launches that clear the states of carriers that left in an earlier move, in the first layers.
+// ago is the number of moves since then, layers the number of layers to clear.
 func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (all []op.Call) {
 	for l := range layers {
 		all = append(all, s.rec.u.leaveLaunch(l, slot, ago, s.flow.level, s.runningState(state, l)))
@@ -139,8 +138,8 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain returns the groups that recompute the recording of the levels up to j from the checkpoint before them.
-// They use the checkpoint's memory for the running state, because no later work reads the checkpoint.
+// levelsAgain returns the groups that recompute the recording of the levels up to j, from the checkpoint before them.
+// The running state overwrites the checkpoint, because no later work reads it.
 func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
@@ -212,7 +211,7 @@ func (s *session) lossGroup(micro int) group {
 	return g
 }
 
-// levelUp returns the groups of launches that run level j backward, in the micro-batch with index micro.
+// levelUp returns the groups of launches of the backward pass of level j, in the micro-batch with index micro.
 func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
 	x, slot, ago := s.levelInput(sl, micro, j)

@@ -27,10 +27,11 @@ func refLoss(dose, target, place []float64) (loss float64, ddose, dplace []float
 // carrierBack holds the cotangents of a carrier's energy and place.
 type carrierBack struct{ energy, x, y float64 }
 
-// refFlowBack moves one carrier back up by one level in float64. after is the cotangent of the carrier after the level,
-// deposit the cotangent of its deposit. If leaves is set, after is ignored: it belongs to the carrier that replaced
-// this one. h is the top layer's state before the level cleared it. The function returns the cotangents of the carrier
-// before the level and of h, and adds to the projection's gradients:
+// refFlowBack is the backward pass, in float64, of moving one carrier (row of the batch) down by one level. after is
+// the cotangent of the carrier after the level, deposit the cotangent of its deposit. If leaves is set, after is
+// ignored, because it belongs to the carrier that replaced this one. h is the top layer's state before the level
+// cleared it. The function returns the cotangents of the carrier before the level and of h, and adds to the
+// projection's gradients:
 //
 //	dp0 = (dq - de1) e d(1-d), de = dq d + de1 (1-d), dp12 = s dplace (1 - tanh^2)
 //	dh = W^T dp, dW += dp h^T, db += dp
@@ -62,7 +63,8 @@ func refFlowBack(c carrier, h []float64, proj, bias []float32, after carrierBack
 	return carrierBack{energy: deposit*d + after.energy*(1-d), x: after.x, y: after.y}, dh
 }
 
-// trip is a carrier's path through a window in float64: the values of the forward pass that the backward pass needs.
+// trip is the path of a carrier (row of the batch) through a window of levels in float64: the values of the forward
+// pass that the backward pass needs.
 type trip struct {
 	s      shape
 	p      params
@@ -70,8 +72,8 @@ type trip struct {
 	end    carrier
 }
 
-// tripLevel is one level of a trip: the carrier before it, the inputs of all time steps, and every layer's states,
-// beginning with the state before the first time step.
+// tripLevel is one level of a trip: the carrier before the level, the inputs of all time steps, and the states of every
+// layer, from the state before the first time step on.
 type tripLevel struct {
 	at     carrier
 	dose   float64

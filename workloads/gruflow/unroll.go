@@ -37,9 +37,9 @@ type unroll struct {
 	partialWords, workWords int64
 }
 
-// unrolled is one layer: parameters (p) and gradients (g) in PyTorch's shapes, weights in the format of the backward
-// products (back), the recorded states and gates (kept), and dh and chain, which add up to the cotangent of the layer's
-// state [B,H].
+// unrolled is one layer. p and g are its parameters and gradients in PyTorch's shapes; back holds the weights in the
+// format of the backward products. states and kept are the recorded states and gates. dh + chain is the cotangent of
+// the layer's state [B,H].
 type unrolled struct {
 	p, g, back   layerBuffers
 	states, kept device.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
@@ -47,8 +47,7 @@ type unrolled struct {
 }
 
 // newUnroll prepares back-propagation through time for the GRU net. It keeps the gates and states that the backward
-// pass needs, of as many levels as the argument slots; a level is one pass of T time steps. The method open allocates
-// the memory.
+// pass needs for slots levels; a level is one pass of T time steps. The method open allocates the memory.
 func newUnroll(net *gru, slots int) *unroll {
 	net.layers = make([]layerBuffers, net.s.L)
 	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]device.Buffer{}}
@@ -192,8 +191,8 @@ func (u *unroll) forwardGroup(l, slot int, x source, h op.Ref) (gr group) {
 	return gr
 }
 
-// leaveLaunch returns a launch that clears a layer's state after the level recorded in a slot, for the carriers that
-// left in an earlier move; the argument ago is the number of moves since then.
+// leaveLaunch returns a launch that clears a layer's state after the level recorded in a slot, in the rows of carriers
+// that left in an earlier move. ago is the number of moves since then.
 func (u *unroll) leaveLaunch(l, slot, ago int, level device.Buffer, h op.Ref) op.Call {
 	s := u.net.s
 	return u.net.Bind(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), gruLeaveArgs{

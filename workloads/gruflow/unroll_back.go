@@ -17,8 +17,9 @@ type wayBack struct {
 	add       bool          // adds to the existing gradients
 }
 
-// layerBackward returns the backward pass of a layer at one level as two groups. chain computes the cotangents over the
-// time steps and that of the input; grads then sums the gradients over rows, which chain does not need.
+// layerBackward returns the backward pass of a layer at one level as two groups. chain computes the cotangents of every
+// time step and of the layer's input. grads sums the gradients of the parameters over rows; chain does not need these
+// sums.
 func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
 	chain = u.chainGroup(l, w)
 	return chain, u.gradsGroup(l, w, chain.gx, chain.gh)

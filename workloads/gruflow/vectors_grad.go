@@ -12,12 +12,12 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// gradTolerance32 is the tolerance of float32 gradients. They need longer chains of products than a forward pass, and
-// where a gate saturates, 1-z has few correct digits.
+// gradTolerance32 is the tolerance of float32 gradients. Gradients need longer chains of products than a forward pass,
+// and where a gate saturates, 1-z has few correct digits.
 const gradTolerance32 = 1e-5
 
-// gradients are the additional fields of a gru_grad case: the cotangents at the start of the backward pass, and the
-// gradients of the sum of out*dout and hn*dhn.
+// gradients are the additional fields of a gru_grad case: the cotangents dout and dhn from which the backward pass
+// starts, and the gradients of sum(out*dout) + sum(hn*dhn).
 type gradients struct {
 	DOut  tensor            `json:"dout"`
 	DHn   tensor            `json:"dhn"`
@@ -86,7 +86,7 @@ func (c *vectorCase) checkGradShapes(input, sequence, states []int) error {
 	return nil
 }
 
-// worstOf returns the error of the worst of the gradients that the case gives.
+// worstOf returns the largest error of the gradients that the case gives.
 func (c *vectorCase) worstOf(s shape, g gruGrads) (gpuprof.CaseResult, error) {
 	pairs := []gradPair{{"dx", c.timeMajor(s, c.DX.data, s.I), g.dx}, {"dh0", c.DH0.data, g.dh0}}
 	byName := map[string][]float64{}

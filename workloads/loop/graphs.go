@@ -10,8 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// GraphKey has everything that a captured graph fixes about a step: its slot, the turn of buffers that rotate, the edges
-// or images of its batch, and whether optional stages run.
+// GraphKey identifies a captured graph by everything about a step that the capture fixes. Slot is the batch in flight,
+// Turn the index in the rotation of buffers, Count the number of edges or images of the batch. Optional reports whether
+// optional stages run.
 type GraphKey struct {
 	Slot, Turn, Count int
 	Optional          bool

@@ -2,7 +2,8 @@ package loop
 
 import "sync"
 
-// Kept caches up to Most read-only values that are slow to make, by their inputs, for the sessions of a process.
+// Kept is a cache, shared by the sessions of a process, of up to Most read-only values that are slow to make. The key
+// holds the inputs that determine a value.
 type Kept[K comparable, V any] struct {
 	Most int
 

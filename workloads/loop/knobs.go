@@ -33,8 +33,8 @@ func SyncKnob(doc, def string) workloads.Knob {
 	return k
 }
 
-// ItemReads completes the knob item_reads: how many results are read one number at a time; the parameter off is the
-// value with which none is read so.
+// ItemReads completes the knob item_reads: the number of results that a step reads one by one, as .item() does. off is
+// the value with which a step reads none this way.
 func ItemReads(k workloads.Knob, off string) workloads.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, callerStages()
 	k.Answers = []workloads.Answer{{Remedy: workloads.ReadTogether, To: off, Waits: workloads.CountWaits(func(p Pace) float64 { return float64(p.Items) })}}

@@ -1,5 +1,6 @@
-// Package loop holds common parts of the workloads' training loops: the stages of a batch from host to device and
-// back, and knobs for typical habits, each with the problem that it solves and the PyTorch equivalent.
+// Package loop holds common parts of the workloads' training loops. They are the stages of a batch from host to device
+// and back, and knobs for typical inefficient habits of training loops, each with the problem that it solves and the
+// PyTorch equivalent.
 package loop
 
 import (

@@ -27,7 +27,7 @@ type Pace struct {
 	Pool            device.Pool   // for reset_stats and pool_trim
 	SyncAt, SlotAt  int           // indices of the stages Sync and Backpressure
 	stages          []gpuprof.Stage
-	// Span has, for each stage that Describe was given, its index in Stages.
+	// Span has, for each stage in the argument of Describe, its index in Stages.
 	Span [mostStages]int
 }
 
@@ -46,7 +46,7 @@ func (p *Pace) Depth() int { return Depth }
 // Stages implements workloads.Session.
 func (p *Pace) Stages() []gpuprof.Stage { return p.stages }
 
-// Describe sets the stages of a step: those of all stages of the workload that have spans.
+// Describe sets the stages of a step: the stages in all that have spans (MaxSpans is not 0).
 func (p *Pace) Describe(all []gpuprof.Stage) {
 	p.stages = nil
 	for i, st := range all {
@@ -224,8 +224,8 @@ func DevicePool(d device.Device) device.Pool {
 	return nil
 }
 
-// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync. Items are read in turn
-// from the first elements of result; words is their number.
+// Wait ends step i with the waits of the knobs item_reads, reset_stats, pool_trim and sync. It reads p.Items values one
+// by one from the first words elements of result, which it repeats if there are fewer.
 func (p *Pace) Wait(i int, result device.Buffer, words int, probe workloads.Probe) error {
 	for j := range p.Items {
 		if _, err := p.Read(result, j%words, probe); err != nil {
@@ -273,16 +273,15 @@ func (p *Pace) ResetStats(probe workloads.Probe) error {
 	return p.Pool.ResetPeak()
 }
 
-// WholeCheck returns the check of whole steps. all is the number of items, such as "cells", and compared the number
-// of those that were compared.
+// WholeCheck returns the check of whole steps. all is the number of items, such as "cells", compared the number of
+// compared items.
 func WholeCheck(relative, tolerance float64, compared, all int, items string) gpuprof.Check {
 	c := CheckOf(gpuprof.WholeStep, relative, tolerance, compared, all)
 	c.Rows += " " + items
 	return c
 }
 
-// CheckOf returns the check of a stage. all is the number of the stage's rows, and compared the number of those that
-// were compared.
+// CheckOf returns the check of a stage. all is the number of the stage's rows, compared the number of compared rows.
 func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
 	rows := fmt.Sprintf("%d of %d", compared, all)
 	if compared == all {

@@ -17,9 +17,9 @@ const (
 	Tolerance32 = 1e-6
 )
 
-// Vectors runs every case of a file of test vectors, {"cases": [...]}, and returns which cases pass. C is a case with
-// its JSON fields; fields names the file that documents them. run compares a case. Errors of run become ErrInput,
-// because wrong use of the code means wrong content of the file, except errors of memory and device.
+// Vectors runs every case of a file of test vectors, {"cases": [...]}, and returns the results. C is a case with its
+// JSON fields, and fields names the file that documents them. run compares a case. An error of run becomes ErrInput,
+// since it comes from wrong content of the file, unless it is an error of memory or of the device.
 func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind func(*C) string, run func(*C) ([]gpuprof.CaseResult, error)) ([]gpuprof.CaseResult, error) {
 	const form = `the file must hold {"cases": [...]}`
 	var doc struct {

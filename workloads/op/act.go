@@ -15,8 +15,8 @@ const (
 	actAbs
 )
 
-// parity is the effect of an activation on the parity of an odd scalar (a pseudoscalar): an odd function leaves it odd,
-// an even function makes it even. Any other function is not equivariant on odd scalars.
+// parity is the effect of an activation on the parity of an odd scalar (a pseudoscalar). An odd function leaves the
+// scalar odd, an even function makes it even. Any other function is not equivariant on odd scalars.
 type parity int8
 
 const (
@@ -26,7 +26,7 @@ const (
 )
 
 // activation is one row of the table of activations. exact and e3nn are constants c for which c*phi(z) has second
-// moment 1 when z ~ N(0,1): exact is 1/sqrt(E[phi(z)^2]), e3nn is the estimate of e3nn's normalize2mom (Monte Carlo,
+// moment 1 when z ~ N(0,1). exact is 1/sqrt(E[phi(z)^2]). e3nn is the estimate of e3nn's normalize2mom (Monte Carlo,
 // one million samples), or NaN if unknown.
 type activation struct {
 	name        string

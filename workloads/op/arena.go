@@ -100,7 +100,7 @@ func Send(dev device.Device, s device.Stream, dst device.Buffer, v []float32) er
 	return SendAt(dev, s, dst, 0, v)
 }
 
-// SendAt is Send to the elements of dst from index at on.
+// SendAt is like Send, but writes to the elements of dst from index at on.
 func SendAt(dev device.Device, s device.Stream, dst device.Buffer, at int, v []float32) error {
 	if len(v) == 0 {
 		return nil

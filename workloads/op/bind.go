@@ -58,8 +58,8 @@ func (k *binder) checkRows(rows int) {
 	}
 }
 
-// checkBuffer checks that a buffer holds at least n elements of four bytes. n is 64 bits wide because the product of
-// rows and width may exceed 32 bits; an index within one row does not.
+// checkBuffer checks that a buffer holds at least n elements of four bytes. n has 64 bits, because rows times width may
+// exceed 32 bits.
 func (k *binder) checkBuffer(name string, buf device.Buffer, n int64) {
 	switch {
 	case k.err != nil:

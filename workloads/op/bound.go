@@ -103,8 +103,8 @@ func (b *Bound) Parts() []gpuprof.Part {
 	return parts
 }
 
-// Minimum returns a lower bound on the cost of any implementation at the current number of edges: the least arithmetic,
-// one read of every input, one write of every output, one launch.
+// Minimum returns a lower bound on the cost of any implementation at the current number of edges. It counts the least
+// arithmetic, one read of every input, one write of every output and one launch.
 func (b *Bound) Minimum() gpuprof.Cost {
 	c := b.minimum.costFor(b.edges)
 	c.Launches = 1

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Ref is a buffer argument. It begins at byte At of Buf or, if Buf is nil, of the block for which Binder.Place
-// returns the buffer. Every repetition of the launch advances it by By bytes.
+// Ref is a buffer argument that begins at byte At of Buf. If Buf is nil, it begins at byte At of scratch block Block,
+// whose buffer Binder.Place returns at the time of a launch. Every repetition of the launch advances it by By bytes.
 type Ref struct {
 	Buf    device.Buffer
 	Block  int // see Binder.Place
@@ -35,12 +35,11 @@ const (
 	Batch         // edges or images of the batch
 )
 
-// itemCount and edgeCount stand in a kernel's arguments for the two counts.
+// itemCount and edgeCount are the arguments for the two counts: the items of the launch, and the edges of the batch.
 var itemCount, edgeCount = Num{Count: Items}, Num{Count: Batch}
 
 // Call is a kernel bound to its arguments, with N items and their counted cost. Refs lists the buffer arguments that
 // Set fills in before a launch.
-// fills in before a launch.
 type Call struct {
 	Kernel string
 	Func   device.Func
@@ -52,7 +51,8 @@ type Call struct {
 	nums []lateNum
 }
 
-// LateRef is a buffer argument whose address depends on a block, a ring or the repetition.
+// LateRef is a buffer argument whose address is known only at a launch. It depends on a scratch block, on a ring of
+// buffers (see Binder.Rings) or on the repetition.
 type LateRef struct {
 	Ref
 	arg  int
@@ -70,17 +70,19 @@ type Binder struct {
 	Dev     device.Device
 	Err     error
 	Loading time.Duration // total load time
-	// Place returns the buffer that holds a block at the time of a launch, and the block's first byte in it.
+	// Place returns the buffer that holds a scratch block at the time of a launch, and the offset of the block's first
+	// byte in this buffer.
 	Place func(block int) (buf device.Buffer, at int64)
-	// Rings lists for a buffer the instances of equal size that launches use in turn. Turn is the index in all rings.
+	// Rings lists, for a buffer, the buffers of equal size that take its place in rotation. Turn is the index of the
+	// current one in every ring.
 	Rings map[device.Buffer][]device.Buffer
 	Turn  int
 
 	funcs map[*device.Kernel]device.Func
 }
 
-// Bind binds a launch of kern over n items. args is the struct given to device.Typed: its fields of type device.Ref
-// hold a Buffer or a Ref, those of type device.Num an int, a bool or a Num, those of type device.Real a float32.
+// Bind binds a launch of kern over n items. args is the struct given to device.Typed. Its fields of type device.Ref
+// hold a Buffer or a Ref, fields of type device.Num an int, a bool or a Num, fields of type device.Real a float32.
 func (b *Binder) Bind(kern *device.Kernel, n int, cost gpuprof.Cost, args any) Call {
 	cost.Launches = 1
 	c := Call{Kernel: kern.Name, N: n, Cost: cost}
@@ -155,9 +157,9 @@ func (b *Binder) Enqueue(s device.Stream, c *Call, t int) error {
 	return s.Launch(c.Func, c.N, &c.Args)
 }
 
-// Set sets the arguments of a call that depend on blocks, on the rings' turn, on the repetition t, on the items, and on
-// the edges or images of the batch. It allocates nothing. A call without blocks and rings needs no binder: b may be
-// nil.
+// Set sets the arguments of a call that are known only at a launch: scratch blocks, rings at their current Turn,
+// arguments that depend on the repetition t, and the numbers of items and of edges or images in the batch. It allocates
+// nothing. A call without blocks and rings needs no binder: b may be nil.
 func (b *Binder) Set(c *Call, t, batch int) {
 	for i := range c.Refs {
 		r := &c.Refs[i]

@@ -39,8 +39,8 @@ func (t TensorProduct) Candidates(dev device.Device) []TensorProduct {
 	return all
 }
 
-// Candidates returns copies of g with the launch shapes to time on dev, g itself first: the tile sizes of our own
-// kernel on CUDA, the rows per goroutine on the host device. A vendor's product chooses its own shape.
+// Candidates returns copies of g with the launch shapes to time on dev, g itself first. On CUDA they are the tile sizes
+// of our own kernel, on the host device the numbers of rows per goroutine. A vendor's product chooses its own shape.
 func (g Gemm) Candidates(dev device.Device) []Gemm {
 	all := []Gemm{g}
 	info := loadLibraries(dev)

@@ -37,13 +37,13 @@ func (c *Checker) Read(b device.Buffer, at, n int) []float32 {
 // Wide is Read in float64.
 func (c *Checker) Wide(b device.Buffer, at, n int) []float64 { return As[float64](c.Read(b, at, n)) }
 
-// Compare adds to a stage the errors of the elements of a buffer from index at on, of which ref is the reference.
+// Compare compares the elements of a buffer from index at on with ref, and adds the errors to a stage.
 func (c *Checker) Compare(stage int, b device.Buffer, at int, ref []float64) {
 	c.Errs[stage].Add(c.Read(b, at, len(ref)), ref)
 }
 
-// PickRows returns in order the rows out of n that a check compares: all if there are no more than count, otherwise up to
-// count random ones and those in always.
+// PickRows returns, in order, the rows out of n that a check compares. If there are more than count, these are up to
+// count random rows and the rows in always, otherwise all.
 func PickRows(rng *rand.Rand, n, count int, always ...int) []int {
 	if n <= count {
 		rows := make([]int, n)

@@ -40,8 +40,8 @@ func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim
 // OutDim returns the width of an output row.
 func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
 
-// gateRuns is the compiled form of a Gate: a table of runs of copies with one activation (see gateKernel), each run's
-// constant c, the operations per row, and the output's irreps.
+// gateRuns is the compiled form of a Gate. table lists runs of copies with one activation (see gateKernel), constants
+// each run's constant c. flops is the number of operations per row, out the irreps of the output.
 type gateRuns struct {
 	table     []int32
 	constants []float32
@@ -49,8 +49,8 @@ type gateRuns struct {
 	out       so3.Irreps
 }
 
-// OutIrreps returns the irreps of the output: an even activation makes an odd scalar even, and an odd gate flips the
-// parity of the features that it multiplies. A block whose gates have both parities is split.
+// OutIrreps returns the irreps of the output. An even activation makes an odd scalar even. An odd gate flips the parity
+// of the features that it multiplies. A block whose gates have both parities is split.
 func (g Gate) OutIrreps() (so3.Irreps, error) {
 	runs, err := g.compileRuns()
 	if err != nil {
@@ -160,8 +160,8 @@ func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
 	r.flops += copies * (one.act.flops + 1 + d)
 }
 
-// columnTable returns four integers for each column of out: its column in x (-1 for a scalar), the column of the gate
-// (for a scalar its own column in x), the activation, and the bits of the constant c.
+// columnTable returns four integers for each column of out: its column in x (-1 for a scalar), the column of its gate,
+// the activation, and the bits of the constant c. For a scalar, the second integer is its own column in x.
 func (r *gateRuns) columnTable(outDim int) []int32 {
 	out := make([]int32, columnInts*outDim)
 	for i, c := range r.constants {

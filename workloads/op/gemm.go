@@ -19,8 +19,8 @@ type Gemm struct {
 	Scale              float32
 	Act, Normalisation string
 	// Precision selects the rounding of the operands, to nearest even: "fp32" or empty (none), "tf32" (10 bits of
-	// mantissa), "bf16", "fp16", or "tf32x3", which reaches the accuracy of fp32 with three tf32 products (see
-	// packing). Products are added in float32, and out is float32.
+	// mantissa), "bf16", "fp16" or "tf32x3". The last reaches the accuracy of fp32 with three tf32 products (see packing).
+	// Products are added in float32, and out is float32.
 	Precision string
 	// Library selects the vendor's product: "auto" or empty if the device has it, "on" always, "off" never.
 	Library string
@@ -173,8 +173,8 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	return cost
 }
 
-// costInPrecision returns c with the given number of its flops counted in the given precision. TF32x3 needs three times
-// as many.
+// costInPrecision returns c with the given number of its flops counted in the given precision. TF32x3 counts them three
+// times.
 func costInPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
 	if precision != TF32x3 {
 		return c.In(precision, flops)

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/vec"
 )
 
-// tileRows is how many rows of the left matrix (about 100 values each in a radial MLP) stay in the L2 cache while the
-// kernel passes over the right matrix.
+// tileRows is the number of rows of the left matrix (about 100 values each in a radial MLP) that stay in the L2 cache
+// while the kernel passes over the right matrix.
 const tileRows = 64
 
 func gemmHost(args *device.Args, lo, hi int) {

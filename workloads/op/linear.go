@@ -44,15 +44,15 @@ const (
 	sliceInts, tileInts, kindInts = 4, 2, 12
 )
 
-// linearShape is linear_shape of linear.cu. A slice is the part of the rows of x, along K, that a block has in shared
-// memory at a time: length is the number of values per row, each the number of values that a thread reads. across is
-// the largest number of threads across a tile. Narrow tiles have many rows and so shorter slices, because a thread's
+// linearShape is linear_shape of linear.cu. A block holds a slice of the rows of x, along K, in shared memory at a
+// time. length is the number of values per row of a slice, each the number of values that a thread reads, across the
+// largest number of threads across a tile. Narrow tiles have many rows and therefore short slices, because a thread's
 // share must fit its registers.
 type linearShape struct{ each, length, across int }
 
 var linearShapes = [...]linearShape{{9, 16, 16}, {16, 16, 12}, {25, 16, 7}, {32, 16, 4}, {21, 8, 3}}
 
-// shapeOf returns the index in linearShapes for tiles whose width in threads is the argument.
+// shapeOf returns the index in linearShapes for tiles that are across threads wide.
 func shapeOf(across int) int {
 	for i := len(linearShapes) - 1; ; i-- {
 		if across <= linearShapes[i].across {
@@ -157,8 +157,9 @@ func (m mixing) makePlan(rows int) linearPlan {
 	return p
 }
 
-// blockSlices holds the slices along K of one output block: their integers in the plan, the length of K, the
-// coefficient that all pairs of the block share, and whether all its weights start at a multiple of 16 bytes in w.
+// blockSlices holds the slices along K of one output block. ints are their integers in the plan, length is the length
+// of K, coefficient the coefficient that all pairs of the block share. fours reports whether all weights of the block
+// start at a multiple of 16 bytes in w.
 type blockSlices struct {
 	ints        []int32
 	length      int

@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// Need returns the largest number of bytes that open holds at the same time on a device like d: device memory of a GPU,
-// all memory of the host. It calls open with a stand-in for d that only counts: its buffers have a length and no bytes,
-// its streams run nothing. So a session counts its memory by the code that allocates it. If open fails, the bytes are
-// those until then.
+// Need returns the largest number of bytes that open holds at the same time on a device like d: device memory on a GPU,
+// all memory on the host. It calls open with a stand-in for d whose buffers have a length but no bytes, and whose
+// streams run nothing. So the code that allocates a session's memory also counts it. If open fails, Need returns the
+// bytes up to the error.
 func Need(d device.Device, open func(device.Device) error) (bytes int64, err error) {
 	c := &counter{Device: d, host: d.Info().Kind == "host"}
 	err = open(c)
@@ -66,7 +66,8 @@ func (c *counter) BindGRU(device.GRUSpec, buf, buf, buf, buf, buf) (device.Op, e
 	return idle{}, nil
 }
 
-// ElapsedNS is the less the more memory is in use: a search for the fastest candidate keeps the one that needs most.
+// ElapsedNS returns a shorter time if more memory is in use. So a search for the fastest candidate keeps the candidate
+// that needs most memory.
 func (c *counter) ElapsedNS(_, _ device.Event) (int64, error) { return -c.now, nil }
 
 type buf = device.Buffer
@@ -75,7 +76,7 @@ type unloaded struct{ kernel *device.Kernel }
 
 func (u unloaded) Kernel() *device.Kernel { return u.kernel }
 
-// idle is a stream, event and operation of a counter.
+// idle is the stream, the event and the operation of a counter: it does nothing.
 type idle struct{}
 
 func (idle) Launch(device.Func, int, *device.Args) error { return nil }

@@ -32,7 +32,7 @@ const (
 	packFP16
 )
 
-// packAlign is the number of elements of which the padded K is a multiple.
+// packAlign is the alignment of K in elements: K is padded to a multiple of it.
 const packAlign = 8
 
 // packingOf returns the packing of the operands of a matrix product whose inner dimension is k.

@@ -33,9 +33,9 @@ var (
 	scaleKernel         = device.Typed[scaleArgs](device.Kernel{Name: "scale", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024})
 )
 
-// scatterRun is the number of consecutive edges in an item on CUDA; the item's threads share the C values. Neighbours
-// with the same destination cost one atomic add per value. The cost model counts one atomic add per item and value,
-// the minimum; edges in random order need nearly one each.
+// scatterRun is the number of consecutive edges in an item on CUDA; the item's threads share the C values. Consecutive
+// edges with the same destination cost one atomic add per value together. The cost model counts one atomic add per item
+// and value, the minimum; edges in random order need nearly one each.
 const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.

@@ -36,8 +36,8 @@ type TensorProduct struct {
 	// Threads is the number of threads per CUDA block with Impl fused or csr, a multiple of 32 up to 256; 0 means 128.
 	// Generated kernels and the host device ignore it.
 	Threads int
-	// General makes csr use the general kernel even if the product has a generated kernel. It has one if package
-	// tpgen lists its irreps and its weights are in the columns that this kernel reads. Packed states that the
+	// General makes csr use the general kernel even if the product has a generated kernel. A product has one if package
+	// tpgen lists its irreps and its weights are in the columns that the generated kernel reads. Packed states that the
 	// weights are in these columns although the order of the instructions differs; see Columns.
 	General, Packed bool
 
@@ -54,7 +54,7 @@ const (
 )
 
 // TPBuffers are the arguments of TensorProduct. Edges are sorted by destination. RowPtr [rows+1] holds the start of
-// every row; it, Src [E] and Dst [E] are int32. After SetEdges(e), RowPtr[rows] must be e.
+// every row. RowPtr, Src [E] and Dst [E] are int32. After SetEdges(e), RowPtr[rows] must be e.
 type TPBuffers struct{ X, Y, W, Src, Dst, RowPtr, Out device.Buffer }
 
 const (
@@ -63,8 +63,9 @@ const (
 	defaultThreads = 128
 )
 
-// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges; 0 is the default. Half the default
-// shortens the last blocks if it splits no row (deepaw's three products on an H200: 1.77 ms, not 2.05).
+// SegmentFor returns the Segment to use on a GPU for rows of at most longest edges: half the default if that splits no
+// row, else 0 for the default. Short segments shorten the last wave of blocks (deepaw's three products on an H200: 1.77
+// ms instead of 2.05).
 func SegmentFor(longest int) int {
 	if longest <= shortSegment {
 		return shortSegment

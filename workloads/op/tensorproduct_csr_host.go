@@ -87,9 +87,8 @@ func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
 	return cells, m
 }
 
-// addCopies adds to out the part of one path for the copies u0 to u0+len(w)-1, of the path's multiplicity: sum_i M_ik
-// w_u x_ui, with m the values of M and w the weights of these copies. x is an edge's whole row of features, out the
-// whole output row.
+// addCopies adds sum_i M_ik w_u x_ui of one path to out, for len(w) copies u from u0 on. m holds the values of M, w the
+// weights of these copies. x is the complete feature row of the edge's source, out the complete output row.
 func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
 	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
 	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]

@@ -63,7 +63,8 @@ var (
 )
 
 // findGenerated returns a function that finds the generated kernel of a product and its plan. planOf plans layer n of
-// family f, at the first request: planning all layers takes 40 ms. A family without room has no kernel.
+// family f. It is called only when the layer's product is first requested, because planning all layers takes 40 ms. A
+// family for which room returns 0 has no kernel.
 func findGenerated[P any](kernels map[string]*device.Kernel, room func(tpgen.Family) int, planOf func(f tpgen.Family, n int) (*P, error)) func(so3.TensorProduct) (generated[P], bool) {
 	byKey := sync.OnceValue(func() map[string]func() (generated[P], error) { // see tpgen.Key
 		all := map[string]func() (generated[P], error){}
@@ -135,8 +136,8 @@ func (t TensorProduct) Compile(dev device.Device) (TensorProduct, error) {
 	return t, err
 }
 
-// generatedProduct returns the product's generated kernel, if it has one and may use it: only csr may, and only if its
-// weights are in the columns that the kernel reads.
+// generatedProduct returns the product's generated kernel, if it has one and may use it. Only csr may use it, and only
+// if the weights are in the columns that the kernel reads.
 func (t TensorProduct) generatedProduct() (generatedProduct, bool) {
 	if t.Impl != ImplCSR || t.General {
 		return generatedProduct{}, false

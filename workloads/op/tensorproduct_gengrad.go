@@ -78,9 +78,9 @@ const (
 	madeGradXKernel = "tp_gradx_compiled"
 )
 
-// CompileGrad generates kernels for the product's gradients at run time, as Compile does for the product: for dw and
-// dy, and if the argument dx is set also for dx. A kernel for dx exists only if no two blocks of features agree in
-// degree and multiplicity. After an error the gradients use the general kernels.
+// CompileGrad generates kernels for the product's gradients at run time, as Compile does for the product. It generates
+// a kernel for dw and dy and, if the argument dx is set, one for dx. A kernel for dx exists only if no two blocks of
+// features agree in degree and multiplicity. After an error the gradients use the general kernels.
 func (t TensorProduct) CompileGrad(dev device.Device, dx bool) (TensorProduct, error) {
 	compiler, ok := dev.(device.KernelCompiler)
 	if !ok || t.General || t.Packed && !t.usesOwnOrder() {

@@ -11,11 +11,10 @@ import (
 //go:embed tensorproduct_grad.ptx.zst
 var tpGradPTX string
 
-// TensorProductGrad is the backward pass of a TensorProduct. It computes the cotangents of x, y and w from the
-// cotangents dout of the rows, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel
-// with an item per edge serves every Impl. dx has one writer per node and segment of edges and sums in the order of
-// Perm, so it is bit-identical for any number of threads. The product must be one that csr accepts; its Impl is
-// ignored.
+// TensorProductGrad is the backward pass of a TensorProduct. From the cotangents dout of the rows it computes the
+// cotangents of x, y and w, each only if its buffer is not nil. dw and dy need no sum over edges, so one kernel with an
+// item per edge serves every Impl. dx has one writer per node and segment of edges, which sums in the order of Perm, so
+// it is bit-identical for any number of threads. The product must be one that csr accepts; its Impl is ignored.
 //
 //	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
 //	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
@@ -217,7 +216,7 @@ func (t TensorProductGrad) Bind(dev device.Device, b TPGradBuffers, nodes, rows,
 	return k.finishBinding()
 }
 
-// tpGradEdges appends the launch for dw and dy. It returns the part of the minimum cost that belongs to them.
+// tpGradEdges appends the launch for dw and dy, and returns their minimum cost.
 func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants device.Buffer) rate {
 	p := t.Product
 	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0

@@ -93,8 +93,8 @@ type planShape struct {
 // floatLimit returns how many floats of shared memory a warp may use for M.
 func (s planShape) floatLimit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
 
-// lane computes some copies of an output block: copy first, then further ones at distance step; copies is their
-// number. own selects those that it writes.
+// lane computes copies of an output block: copy first and further copies at distance step, as many as the field copies
+// gives. own selects the copies that it writes.
 type lane struct {
 	block, first, step, own int
 	d1, d3, copies          int // d1 is 0 if loops are not unrolled
@@ -111,9 +111,9 @@ const (
 	ownAll
 )
 
-// lanesOf returns the smallest number n of lanes that cover mul copies with v copies each, at distance step in a
-// lane. step <= n leaves no gap; (n-1) + (v-1)*step = mul-1 makes the last lane end at the last copy. If step < n,
-// lanes overlap: copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
+// lanesOf returns the smallest number n of lanes that cover mul copies with v copies each, step apart in a lane. step
+// <= n leaves no gap; (n-1) + (v-1)*step = mul-1 makes the last lane end at the last copy. If step < n, lanes overlap:
+// copy v of lane u is also copy v+1 of lane u-step, and the earlier lane writes it.
 func lanesOf(mul, v int) (n, step int) {
 	if v == 1 {
 		return mul, 0

@@ -13,8 +13,8 @@ import (
 var weightGradPTX string
 
 // outerBlock is one block of a weight gradient W. W is a sum over rows r of outer products of a block in a's row with a
-// block in b's row. The kernel sums each outerChunk rows separately, then adds these partial sums in order: one float32
-// sum over all rows would lose digits of small terms, and a fixed order gives the same bits for any number of threads:
+// block in b's row. The kernel sums each outerChunk rows separately, then adds these partial sums in order. One float32
+// sum over all rows would lose digits of small terms. A fixed order gives the same bits for any number of threads:
 //
 //	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
 type outerBlock struct {
@@ -35,9 +35,9 @@ const (
 	outerChunk = 4096
 	outerInts  = 12
 	outerRows  = 256 // rows that the host adds at a time
-	// A host item takes between outerFewest and outerMost copies of a, in multiples of outerStep, the rows of a tile of
-	// vec's product. More copies reuse a packed row of b more often, but give fewer items. outerTile is the side of a CUDA
-	// block's tile.
+	// A host item takes outerFewest to outerMost copies of a. Their number is a multiple of outerStep, the tile height of
+	// package vec's product. More copies reuse a packed row of b more often, but give fewer items. outerTile is the side
+	// of a CUDA block's tile.
 	outerFewest, outerMost, outerStep = 24, 96, 6
 	outerTile                         = 64
 )

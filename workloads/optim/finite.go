@@ -14,9 +14,9 @@ func Finite(v ...float32) bool {
 	return true
 }
 
-// Diverged returns the error for a loss that was not finite after the given number of steps. To name the first stage
-// whose values are not finite, it calls restart and then repeats all steps: again(n) repeats step n and returns that
-// stage, or "" if all values are finite.
+// Diverged returns the error for a loss that was not finite after the given number of steps. The error names the first
+// stage whose values are not finite. To find it, Diverged calls restart and repeats all steps: again(n) repeats step n
+// and returns this stage, or "" if all values of the step are finite.
 func Diverged(workload string, steps int, restart func() error, again func(n int) (stage string, err error)) error {
 	if err := restart(); err != nil {
 		return err

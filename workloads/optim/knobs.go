@@ -131,8 +131,8 @@ func lossKnob() workloads.Knob {
 func zeroKnob() workloads.Knob {
 	k := workloads.Choice("zero", "gradients before a step of training: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
-	// Claim only the time of the fills. Writing the first gradients instead of adding them saves time too, but that is not
-	// claimed.
+	// Predict only the time of the fills as the saving. Writing the first gradients instead of adding them saves more
+	// time, which is not predicted.
 	k.Answers = []workloads.Answer{{
 		Remedy: workloads.WriteFirst, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill, "pass": Train},
 		Targets: []workloads.Target{{Stage: "loss", Kernels: []string{"fill"}, Whole: true}},
@@ -157,9 +157,9 @@ func waitsOnce(reads func(Settings) bool) func(gpuprof.Settings, map[string]floa
 	})
 }
 
-// Refuse returns an error if the training knobs conflict with the other settings: a knob without effect, a number of
-// micro-batches (accumulate) that does not divide the batch, or a wait of the host inside a captured graph. set holds
-// the values of k by knob. batch is the name of the workload's batch knob, n that knob's value.
+// Refuse returns an error if the training knobs conflict with the other settings. Examples are a knob without effect, a
+// number of micro-batches (accumulate) that does not divide the batch, and a wait of the host inside a captured graph.
+// set holds the values of k by knob. batch is the name of the workload's batch knob, n its value.
 func (k Settings) Refuse(set gpuprof.Settings, batch string, n int) error {
 	if !k.Trains() {
 		for _, v := range Knobs() {

@@ -93,18 +93,18 @@ func (r *Reference) Step(grads [][]float64) {
 // (see leastCompared). The factor 2 covers the moments of earlier steps. A missing change has an error of 1.
 func UpdateTolerance(t float64) float64 { return 2 * t / leastCompared(t) }
 
-// leastCompared returns the size of the smallest gradient for which the change of its parameter is compared, relative
-// to the root mean square of the parameter's gradients.
+// leastCompared returns the smallest gradient for which Follow compares the change of the parameter's value. The unit
+// is the root mean square of the parameter's gradients.
 func leastCompared(t float64) float64 { return max(20*t, 0.1) }
 
 // rounded is an upper bound of a float32 parameter's rounding error in a step, relative to the parameter.
 const rounded = 1. / (1 << 21)
 
 // Follow compares the device's first moments and parameters with the reference after both have made a step. A first
-// moment is a sum of the gradients of all steps. For a parameter, Follow compares the change in this step, and only
-// of values whose gradients are so large that a relative error of t does not decide the change. The reference then
-// continues from the device's parameters: the other values can differ by twice the learning rate, which would change
-// the next gradients. order converts a parameter's device values to the reference's order; nil means no conversion.
+// moment is a sum of the gradients of all steps. Of the parameters, Follow compares the change in this step. It skips
+// values with gradients so small that a relative error of t decides the change. Skipped values can differ by twice the
+// learning rate, which would change the next gradients. So the reference then continues from the device's parameters.
+// order converts a parameter's device values to the reference's order; nil means no conversion.
 func (r *Reference) Follow(s *Step, stream device.Stream, t float64, order func(i int, v []float64) []float64) error {
 	now, err := s.Save(stream)
 	if err != nil {

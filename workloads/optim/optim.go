@@ -179,9 +179,9 @@ func (a *Adam) countValues() (n int) {
 	return n
 }
 
-// normLaunches returns the launches that divide the gradients by the loss scale, if there is one, sum their squares
-// in chunks, and compute the norm of all gradients and the clipping factor min(1, Limit/(norm + 1e-6)), which stays
-// on the device.
+// normLaunches returns the launches that compute the norm of all gradients and the clipping factor min(1, Limit/(norm +
+// 1e-6)), which stays on the device. They first divide the gradients by the loss scale, if there is one, and sum their
+// squares in chunks.
 func (a *Adam) normLaunches() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {

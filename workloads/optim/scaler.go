@@ -26,8 +26,8 @@ type Scaler struct {
 	Weight float32
 }
 
-// unscaleKernel takes up to five tensors, and the end offsets of the first four in their concatenation; an item is one
-// value. scaleUpdateKernel has one item; if its argument growth is 0, it keeps the scale.
+// unscaleKernel takes up to five tensors, and the end offsets of the first four in the concatenation of all; an item is
+// one value. scaleUpdateKernel has one item. It keeps the scale if its argument growth is 0.
 var (
 	unscaleKernel     = device.Typed[unscaleArgs](device.Kernel{Name: "unscale", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024})
 	scaleUpdateKernel = device.Typed[scaleUpdateArgs](device.Kernel{Name: "scale_update", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1})

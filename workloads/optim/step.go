@@ -93,7 +93,7 @@ func (s *Step) Restart(stream device.Stream) error {
 // Part holds some of the launches at the end of a step. The host may read a value of the state buffer after them.
 type Part struct {
 	Ops *op.Bound
-	// Clips is true for launches of clipping, false for those of the optimizer. First and Last mark the first and the
+	// Clips is true for launches of clipping, false for launches of the optimizer. First and Last mark the first and the
 	// last part of clipping or of the optimizer.
 	Clips, First, Last bool
 
@@ -135,8 +135,8 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the part's state value, if it has one, and notes whether later parts are skipped. The argument read
-// waits for the value and returns it.
+// Hear reads the value of the state buffer that the part asks for, if any, and records whether later parts are skipped.
+// read waits for the value and returns it.
 func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
@@ -234,8 +234,8 @@ func (s *Step) SaveFor(p *Part, stream device.Stream, to *Saved) (err error) {
 	return err
 }
 
-// Verify adds to e the error of a stage of clipping or the optimizer, if p is its last part; before holds what the stage
-// changed.
+// Verify adds to e the error of a stage of clipping or the optimizer, if p is its last part; before holds the values
+// before the stage.
 func (s *Step) Verify(p *Part, stream device.Stream, before Saved, e *op.ErrorNorm) error {
 	if !p.Last {
 		return nil
@@ -269,7 +269,8 @@ func (s *Step) clipped(before, now Saved, e *op.ErrorNorm) {
 	}
 }
 
-// stepped adds to e the error of parameters and moments in now. The reference is Adam's step from those in before.
+// stepped adds to e the error of parameters and moments in now. The reference is one step of Adam that starts from
+// before.
 func (s *Step) stepped(stream device.Stream, before, now Saved, e *op.ErrorNorm) error {
 	step, err := op.Receive(s.mem.Dev, stream, s.adam.State(), 0, 1)
 	if err != nil {

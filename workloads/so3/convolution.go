@@ -3,9 +3,9 @@ package so3
 import "slices"
 
 // UVUProduct returns the tensor product of an equivariant convolution (NequIP, MACE): features with irreps in times
-// spherical harmonics with irreps sh. For every block of in, block of sh and irrep of their product that occurs in
-// target, it has a weighted path of mode uvu to an output block of its own, with the multiplicity of in's block. The
-// output blocks are sorted stably and the instructions follow their order, so the flat weights do too. IrrepNorm is
+// spherical harmonics with irreps sh. It has a weighted path of mode uvu for every block of in, every block of sh and
+// every irrep of their product that occurs in target. Each path has an output block of its own, with the multiplicity
+// of in's block. The output blocks are sorted stably; instructions and flat weights follow their order. IrrepNorm is
 // component and PathNorm element; if sh has multiplicity 1, every coefficient is sqrt(2*l_out+1).
 func UVUProduct(in, sh, target Irreps) TensorProduct {
 	var mid Irreps

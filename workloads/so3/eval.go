@@ -88,7 +88,6 @@ type pathAt struct{ x, y, w int }
 
 // eachPath calls f for every instruction, with its path and the offsets of its x, y and w. The path's slices start at
 // the instruction's first value in x, y, w and out.
-
 func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) error {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {

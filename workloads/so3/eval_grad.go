@@ -26,9 +26,8 @@ type pathGrad struct {
 	dx, dy, dw []float64
 }
 
-// accumulate adds the path's part of dx, dy and dw. For each pair (u, v) that the mode couples, dz is the sum of
-// w*dout over the pair's output channels and contributes to dx_u and dy_v. z . dout contributes to the gradient of a
-// weight.
+// accumulate adds the path's part of dx, dy and dw. For each pair (u, v) that the mode couples, dz is the sum of w*dout
+// over the pair's output channels. dz contributes to dx_u and dy_v; z . dout contributes to the gradient of a weight.
 //
 //go:norace
 func (p pathGrad) accumulate() {

@@ -36,9 +36,9 @@ const (
 	NormNone           = "none"
 )
 
-// Instruction is one path: it couples block In1 of the first input with block In2 of the second to the irrep of block
-// Out, and adds the result to that block. PathWeight >= 0, usually 1, scales the variance, so its square root scales
-// the values; 0 means that the path adds nothing.
+// Instruction is one path. It couples block In1 of the first input with block In2 of the second to the irrep of block
+// Out, and adds the result to block Out. PathWeight >= 0, usually 1, scales the variance, so its square root scales the
+// values; 0 means that the path adds nothing.
 type Instruction struct {
 	In1, In2, Out int
 	Mode          Mode

@@ -3,8 +3,8 @@ package structure
 import "math"
 
 const (
-	// maxBins is the maximum number of bins, and maxEntries that of the entries of all their lists, 4 bytes each.
-	// Large structures may have a bin per atom, and entriesPerImage entries per image.
+	// maxBins is the maximum number of bins. maxEntries is the maximum number of entries in all their lists together, 4
+	// bytes each. Large structures may have a bin per atom, and entriesPerImage entries per image.
 	maxBins    = 1 << 18
 	maxEntries = 1 << 21
 	// With bins as long as the cutoff an image is in about 1+6+3pi+4pi/3 = 21 lists; entriesPerImage is twice that,
@@ -14,9 +14,9 @@ const (
 	binGrowth = 1.3
 )
 
-// fillBins cuts the box into at most the given number of bins and makes their candidate lists. It begins with edges
-// of a tenth of the cutoff, for which a candidate list is a third longer than a list of neighbours, and lengthens
-// them until all lists fit. A single bin always fits.
+// fillBins cuts the box into at most the given number of bins and makes their candidate lists. The first bins have
+// edges of a tenth of the cutoff, with which a candidate list is a third longer than a list of neighbours. fillBins
+// makes the bins longer until all lists fit. A single bin always fits.
 func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
 	// If all directions are periodic, the mean number of neighbours is known. Candidate lists are at least that long

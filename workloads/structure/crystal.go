@@ -35,8 +35,9 @@ func (c *Crystal) Volume() float64 {
 	return math.Abs(det(f.rows))
 }
 
-// Validate returns an error for the first defect: no atoms, lists of different lengths, a coordinate that is not
-// finite or beyond 1e8 angstrom, or periodic lattice vectors that are zero or linearly dependent.
+// Validate returns an error for the first defect that it finds. Defects are: no atoms, lists of different lengths, a
+// coordinate that is not finite or is beyond 1e8 angstrom, and periodic lattice vectors that are zero or linearly
+// dependent.
 func (c *Crystal) Validate() error {
 	if len(c.Positions) == 0 {
 		return gpuprof.Errorf(nil, "checking structure %q: it has no atoms", c.Name).WithFix("give at least one")
@@ -130,8 +131,8 @@ func p21cImages(f [3]float64) [4][3]float64 {
 
 // Diamond returns nx x ny x nz conventional cubic cells of diamond (8 carbon atoms each) with lattice constant a in
 // angstrom. For a = 3.567, 5x5x5 cells have 1,000 atoms with 158 neighbours each within 6 angstrom. Invalid arguments
-// (a count below one, an a that is not positive and finite, more than ten million atoms) give a crystal without atoms,
-// which Validate and NewFinder reject.
+// give a crystal without atoms, which Validate and NewFinder reject. Invalid are a count below one, an a that is not
+// positive and finite, and more than ten million atoms.
 func Diamond(nx, ny, nz int, a float64) *Crystal {
 	crystal := &Crystal{
 		Name:     fmt.Sprintf("diamond %dx%dx%d", nx, ny, nz),

@@ -21,9 +21,9 @@ type Edges struct {
 // Reset empties the list and keeps its capacity.
 func (e *Edges) Reset() { e.Src, e.Vec = e.Src[:0], e.Vec[:0] }
 
-// Append adds to e one edge for every atom image that is closer than the cutoff to the point p (cartesian, angstrom,
-// wrapped into the cell), sorted by source index and then by image (shifts along a, b, c). skipSelf omits sources
-// within 1e-6 angstrom. Points that are NaN, infinite or beyond 1e8 angstrom have no neighbours.
+// Append adds to e one edge for every atom image that is closer than the cutoff to the point p. p is cartesian, in
+// angstrom, and is wrapped into the cell. Edges are sorted by source index and then by image (shifts along a, b, c).
+// skipSelf omits sources within 1e-6 angstrom. Points that are NaN, infinite or beyond 1e8 angstrom have no neighbours.
 //
 // Append compares distances in float64 and then rounds vectors to float32, so a stored vector may exceed the cutoff by
 // its rounding error. It does not allocate while e has capacity, and may overwrite the capacity beyond the new end.
@@ -82,9 +82,9 @@ func (f *Finder) Place(src []int32, vec []float32, p [3]float64, marks []uint64)
 	}
 }
 
-// query is a point moved into the box, with the bounds of the squared lengths of its edges: from low to low+span, as
-// the bits of float64 values. The bits of positive floats are ordered as the floats are, so that one integer
-// comparison tests both bounds without a branch.
+// query is a point moved into the box, with bounds for the squared length of an edge. The bounds low and low+span are
+// the bits of float64 values. The bits of positive floats have the order of the floats, so one integer comparison tests
+// both bounds without a branch.
 type query struct {
 	x, y, z   float64
 	low, span uint64

@@ -105,8 +105,9 @@ func tooManyImages(c *Crystal, cutoff float64) error {
 	return gpuprof.Errorf(nil, "searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms)", c.Name, cutoff, c.Volume(), len(c.Positions)).WithFix("use a smaller cutoff")
 }
 
-// makeImages fills f.images with all copies of atoms within reach of a point in the box, sorted by source and then by
-// shift, and returns their fractional positions. It counts first, to reject too many images before allocating.
+// makeImages fills f.images with all copies of atoms within reach of a point in the box, and returns their fractional
+// positions. Images are sorted by source and then by shift. makeImages counts first, to reject too many images before
+// allocating.
 func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 	count, limit := 0, imageLimit(c)
 	for src := range c.Positions {
@@ -127,8 +128,8 @@ func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
 }
 
 // eachImage calls do with the cartesian and fractional positions of the copies of one atom within reach of a point in
-// the box. The distances between lattice planes give a range of shifts; of these copies it takes those in a sphere
-// that contains the box and its surroundings within reach.
+// the box. The distances between lattice planes give a range of shifts. Of the copies in this range, eachImage takes
+// the copies in a sphere that contains the box and its surroundings within reach.
 func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fractional [3]float64)) {
 	fr := &f.frame
 	centre := cartesianOf([3]float64{0.5, 0.5, 0.5}, fr.rows)
@@ -157,7 +158,7 @@ func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fracti
 // Cutoff returns the finder's cutoff in angstrom.
 func (f *Finder) Cutoff() float64 { return f.cutoff }
 
-// MaxDegree returns an upper bound of the edges of one point, the capacity with which Append never grows a list.
+// MaxDegree returns an upper bound for the number of edges of one point. Append never grows a list of this capacity.
 func (f *Finder) MaxDegree() int { return f.bound }
 
 // candidates returns the point moved into the box, and the candidate images.

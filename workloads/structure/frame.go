@@ -75,7 +75,8 @@ func (f *frame) wrapPoint(x, y, z float64) (_, _, _, a, b, c float64) {
 	return x, y, z, a, b, c
 }
 
-// boxOffset returns how many box edges along k a fractional coordinate is from the box, and 0 if k is not periodic.
+// boxOffset returns which periodic copy of the box along k contains a fractional coordinate: 0 is the box itself. It is
+// always 0 if direction k is not periodic.
 func (f *frame) boxOffset(k int, at float64) float64 {
 	if !f.periodic[k] {
 		return 0
@@ -142,8 +143,8 @@ func (g *Grid) Point(i int) [3]float64 {
 	return p
 }
 
-// completeRows returns the periodic lattice vectors and, for directions that are not periodic, unit vectors
-// orthogonal to all other rows, each as close to its cartesian axis as the periodic vectors allow.
+// completeRows returns the periodic lattice vectors and a unit vector for each direction that is not periodic. A unit
+// vector is orthogonal to all other rows, and as close to its cartesian axis as the periodic vectors allow.
 func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
 	var rows [3][3]float64
 	var basis [][3]float64 // orthonormal basis of the rows so far

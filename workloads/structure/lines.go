@@ -110,7 +110,7 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// atomCount parses a number of atoms. The file may be wrong about it, so memory must not be allocated by it.
+// atomCount parses a number of atoms. Do not allocate memory for this number, because the file may be wrong about it.
 func (l *lineReader) atomCount(s, what string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {

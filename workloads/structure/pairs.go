@@ -40,7 +40,7 @@ func (p *pairScanner) skipSpace() {
 	}
 }
 
-// readItem reads one key or value. A bare one ends at white space or at a character of stop.
+// readItem reads one key or value. Without quotes or brackets, it ends at white space or at a character of stop.
 func (p *pairScanner) readItem(stop string) (text, problem string) {
 	if p.at >= len(p.text) {
 		return "", ""

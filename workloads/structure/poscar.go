@@ -9,8 +9,9 @@ import (
 	"unicode"
 )
 
-// ReadPOSCAR reads a VASP POSCAR or CONTCAR file of version 4 or 5 (without or with a line of species), periodic in
-// three directions. name is used in errors; its base names the crystal. Malformed input gives a *FormatError.
+// ReadPOSCAR reads a VASP POSCAR or CONTCAR file of version 4 or 5 (without or with a line of species). The crystal is
+// periodic in three directions. name is used in errors; its base names the crystal. Malformed input gives a
+// *FormatError.
 //
 // Line 2 holds one factor, three factors for x, y and z, or a negative number, minus the cell volume in cubic angstrom.
 // The factors multiply the lattice and cartesian positions. Without a line of species, the symbols come from the

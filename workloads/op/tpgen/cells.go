@@ -15,14 +15,14 @@ type Term struct {
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M whose value is a slot's or, if minus is set, the slot's negative.
+// use is a cell (i, k) of M that has the value of a slot or, if minus is set, the negative value.
 type use struct {
 	i, k  int
 	minus bool
 }
 
-// slot is a value that some cells of M share up to sign, as an identity or antisymmetric matrix does. uses lists the
-// cells.
+// slot is a value that some cells of M share up to sign, as the cells of an identity or antisymmetric matrix do. uses
+// lists these cells.
 type slot struct {
 	terms []Term
 	uses  []use
@@ -38,8 +38,8 @@ type triple struct {
 func (t triple) d1() int { return 2*t.l1 + 1 }
 func (t triple) d3() int { return 2*t.l3 + 1 }
 
-// findSlots returns the distinct values, up to sign, of the matrix M, each at the place of its first cell in the order
-// of cells. Cells are ordered by i; if the output has fewer components than x, by k, so that one output's sum ends
+// findSlots returns the distinct values, up to sign, of the matrix M, in the order of their first cells. Cells are
+// ordered by i. If the output has fewer components than x, they are ordered by k, so that the sum of one output ends
 // before the next begins.
 func (t triple) findSlots() ([]slot, error) {
 	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)
@@ -92,7 +92,7 @@ func (t triple) findSlots() ([]slot, error) {
 
 func (t triple) isNarrow() bool { return t.l3 < t.l1 }
 
-// path is a path of the product. slots are the distinct values, up to sign, of its matrix M; cells is the number of
+// path is a path of the product. slots are the distinct values, up to sign, of its matrix M. cells is the number of
 // nonzero cells of M, terms the number of summands of all slots. Paths of several merged blocks with an equal triple
 // are one path.
 type path struct {

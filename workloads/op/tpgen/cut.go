@@ -11,9 +11,9 @@ import (
 const (
 	// warpLanes is the number of lanes of a warp, and the largest number of edges per batch.
 	warpLanes = 32
-	// matrixFloats is the maximum number of floats of shared memory for the M of a warp's batch. With the KiB that the
-	// system reserves per block, 16 warps use 196 KiB of the 256 KiB that an H100 divides between shared memory and L1
-	// cache, and leave 60 KiB to the cache.
+	// matrixFloats is the maximum number of floats of shared memory for the M of a warp's batch. The system reserves one
+	// more KiB per block. So 16 warps use 196 KiB of the 256 KiB that an H100 divides between shared memory and L1 cache,
+	// and leave 60 KiB to the cache.
 	matrixFloats = 2872
 	// leastBatch is the least number of edges whose M a warp builds together, one lane per edge. The other lanes are then
 	// idle.
@@ -44,7 +44,8 @@ type Part struct {
 	columns    []int   // offset of each path's weights from the part's first column
 	columnAt   []int   // the part's first column in a row of weights; in an XPart also its first dz in a row of dz
 	// Cost is the number of instructions that a warp executes per edge, plus the number that could be issued while the
-	// cache delivers x and the harmonics: a finer cut makes the warps read these more often.
+	// cache delivers x and the harmonics. The second term makes a fine cut costly, because its warps read these more
+	// often.
 	Cost float64
 }
 
@@ -222,7 +223,8 @@ func cutGroup[P costs](g *group, copies []int, part func(paths []*path, copies i
 	return found
 }
 
-// isAligned reports whether the alignment of In1 lets a lane read its copies consecutive channels as one vector.
+// isAligned reports whether a lane can read as many consecutive channels as copies in one vector access. This depends
+// on the offsets of the group's blocks in a row of In1.
 func isAligned(tp so3.TensorProduct, g *group, copies int) bool {
 	at := tp.In1.Offsets()
 	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
@@ -264,7 +266,7 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 	rows := copies*p.Sums + 2*len(paths)
 	read := 4 * (copies*d1*warpLanes + len(ys))
 	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
-	// The last path should multiply x by its weight: it then needs x no longer, so that x of the next edge is read
+	// The last path should multiply x by its weight. After that it no longer needs x, so that x of the next edge is read
 	// while most of the work is still to do.
 	last := -1
 	for i, q := range p.paths {
@@ -280,8 +282,8 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int, r rules)
 }
 
 // placeWeights assigns columns to the weights. It keeps the order of the product's instructions if every lane can then
-// read its weights as aligned vectors. Otherwise it assigns the columns part by part: every path has a column per
-// channel of the merged blocks, except for trailing blocks without that path, and the next path begins at a multiple of
+// read its weights as aligned vectors. Otherwise it assigns the columns part by part. Every path has a column per
+// channel of the merged blocks, except for trailing blocks without that path. The next path begins at a multiple of
 // four.
 func (s *Spec) placeWeights() {
 	own := s.TP.WeightOffsets()

@@ -42,7 +42,7 @@ func appendSources[P any](kind string, families []Family, source func(Family) (s
 }
 
 // Sums returns the text of generated.sha256, in the format of sha256sum: a line for every source, and one for the PTX
-// compiled from it, which the argument ptx returns by name. The file lets a test compare generator and PTX without a
+// compiled from it. The argument ptx returns the PTX by name. The file lets a test compare generator and PTX without a
 // compiler.
 func Sums(files []File, ptx func(name string) (string, error)) (string, error) {
 	var b strings.Builder

@@ -13,9 +13,9 @@ import (
 // GradBatch is the number of edges whose harmonics a warp of a gradient kernel holds in shared memory.
 const GradBatch = warpLanes
 
-// GradPart is a warp's share of dw and dy, a product's backward pass per edge: all paths of one degree of the
-// features, or some of them, for 32 lanes of Copies channels each. A lane computes dw and dy path by path from G, with
-// neither M nor the products of x and dz in memory. It adds up dy over all paths with the same degree of harmonics:
+// GradPart is a warp's share of dw and dy, a product's backward pass per edge. It has all or some paths of one degree
+// of the features, for 32 lanes of Copies channels each. A lane computes dw and dy path by path from G, with neither M
+// nor the products of x and dz in memory. It adds up dy over all paths with the same degree of harmonics:
 //
 //	G_uj = A sum_ik C_ijk x_ui dz_uk, dw_u = sum_j y_j G_uj, dy_j = sum_u w_u G_uj
 type GradPart struct {
@@ -114,8 +114,8 @@ func newGradPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int
 
 func (t triple) d2() int { return 2*t.l2 + 1 }
 
-// isScalar reports whether x or dz is a scalar and all cells have the same constant up to sign; the code then
-// multiplies the scalar by it first.
+// isScalar reports whether x or dz is a scalar and all cells have the same constant up to sign. The generated code then
+// first multiplies the scalar by the constant.
 func (p *path) isScalar() bool {
 	if p.d1() > 1 && p.d3() > 1 {
 		return false

@@ -98,11 +98,11 @@ func (w gradWriter) writeFirst() {
 	w.writeLine("}")
 }
 
-// writeEdge writes the device function edge, which computes dw and dy of one edge. dz, x and the weights are already
-// loaded; the device function loads the weights of the next edge from row wn, writes dw to the row that its parameter
-// to points to, and puts the lane's dy into dy. Between two degrees of harmonics it has a branch that is never taken.
-// The assembler moves no load past a branch; without it, the assembler would move all loads for the next edge behind
-// the last sum, and the next edge would wait for them.
+// writeEdge writes the device function edge, which computes dw and dy of one edge. When it is called, dz, x and the
+// weights are already loaded. It loads the weights of the next edge from row wn, writes dw to the row at the pointer
+// to, and puts the lane's dy into dy. Between two degrees of harmonics it has a branch that is never taken, because the
+// assembler moves no load past a branch. Without the branches, it would move all loads for the next edge behind the
+// last sum, and the next edge would wait for them.
 func (w gradWriter) writeEdge() {
 	p := w.p
 	w.writeLine("GP_FN void edge(const float *z, const float *x, float *w, const float *y, float4 *dy, const float *wn, float *to, unsigned writes, const int *at, int never) {")

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// XPart is one warp's share of the gradient by the features, dx_ui = sum over the edges that leave a node of w_u sum_k
-// M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes as many channels u as the
-// field Copies gives. As in Part, the warp first builds M for a batch of edges; while it adds one edge, it reads dz and
-// the weights of the next.
+// XPart is one warp's share of the gradient with respect to the features, dx_ui = sum over the edges that leave a node
+// of w_u sum_k M_ik dz_uk. It has all paths from one block of features. Each of the 32 lanes computes Copies channels
+// u. As in Part, the warp first builds M for a batch of edges. While it adds one edge, it reads dz and the weights of
+// the next edge.
 type XPart struct {
 	Part
 	place []int // offset of each path's dz from the lane's first dz
@@ -205,10 +205,10 @@ func (p *XPart) writeReads(w writer, indent string, i, sum int, z, wp string) {
 	w.writeLine("%stpg_read<%d>(w + %d, %s + %d);", indent, v, i*v, wp, p.columns[i])
 }
 
-// edgeX writes the device function edge, which adds one edge's part of dx. dz and the weights are already loaded, and
-// the device function loads the dz and weights of the next edge, from rows zn and wn. gradWriter.writeEdge explains its
-// branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots of the
-// edge's M, or the path's sum for dx.
+// edgeX writes the device function edge, which adds one edge's part of dx. When it is called, dz and the weights of the
+// edge are already loaded. It loads dz and the weights of the next edge from rows zn and wn. gradWriter.writeEdge
+// explains its branches, which are never taken. The weight multiplies the operand with the fewest values: dz, the slots
+// of the edge's M, or the path's sum for dx.
 func (p *XPart) edgeX(w writer) {
 	w.writeLine("GP_FN void edge(float *a, float *z, float *w, const float *m, const float *zn, const float *wn, int never) {")
 	at, v, sums := 0, p.Copies, p.sumsAt()

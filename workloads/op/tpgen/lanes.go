@@ -78,9 +78,9 @@ func (s *Spec) partWarps(k, number int) []Warp {
 	return all
 }
 
-// prefetchColumns returns the columns of weights that warp w prefetches, counted from the part's first column: one in
-// every 32 (a cache line), and the last of every path, so that all its weights are fetched. Each lane prefetches one,
-// so the list is cut at 32.
+// prefetchColumns returns the columns of weights that warp w prefetches, counted from the part's first column. They are
+// one in every 32 columns (a cache line) and the last column of every path, so that all weights are fetched. Each lane
+// prefetches one, so the list is cut at 32.
 func (p *Part) prefetchColumns(w, lanes int) []int {
 	var all, ends []int
 	from, to := w*warpLanes*p.Copies, min((w+1)*warpLanes, lanes)*p.Copies

@@ -20,8 +20,8 @@ func GradSource(f Family) (string, []*GradPart, error) {
 // XSource is Source for dx, the family's gradient with respect to features.
 func XSource(f Family) (string, []*XPart, error) { return familySource[*XPart](f, gradientX, f.cutX) }
 
-// dialect has the names that differ between the three kinds of kernels: of the header tensorproduct_HEADER.cuh, of its
-// macros, and of the kernels.
+// dialect holds the names that differ between the three kinds of kernels: HEADER in tensorproduct_HEADER.cuh, the
+// prefix of that header's macros, and the prefix of the kernels' names.
 type dialect struct{ header, macro, prefix string }
 
 var (
@@ -90,7 +90,7 @@ func makeKernel[P coded, S cut[P], L any](d dialect, spec S, plan func([]S, int)
 	return &Made[L]{Plan: plan([]S{spec}, 0), Kernel: name, Source: text}, nil
 }
 
-// Numbers gives the parts of a kernel numbers, the same to parts with the same code.
+// Numbers holds the numbers of a kernel's parts by the identity of their code: parts with the same code share a number.
 type Numbers map[string]int
 
 func (n Numbers) numberOf(identity string) (number int, fresh bool) {

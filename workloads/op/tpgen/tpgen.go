@@ -7,11 +7,11 @@
 // nonzero element (i, k) of M is a cell, and a term is one product of a cell's sum over j. Cells that are equal up to
 // sign are computed once; the value that they share is a slot.
 //
-// A part is the work of one warp: all paths of one degree l1, or some of them, for 32 lanes of Copies channels each, so
-// that x, the features, is read once per edge for all of these paths. For a batch of edges every lane first computes
-// the slots of one edge, in straight-line code with literal coefficients and without the zeros, and stores them in
-// shared memory. Then the warp adds edge after edge. The path's weight multiplies whichever has fewest values: the d1 =
-// 2 l1 + 1 components of x, the d3 of the output, or the slots.
+// A part is the work of one warp: all or some paths of one degree l1, for 32 lanes of Copies channels each. So x, the
+// features, is read once per edge for all of these paths. For a batch of edges every lane first computes the slots of
+// one edge and stores them in shared memory. This is straight-line code with literal coefficients and without the
+// zeros. Then the warp adds edge after edge. The path's weight multiplies whichever has fewest values: the d1 = 2 l1 +
+// 1 components of x, the d3 of the output, or the slots.
 //
 // Blocks of x with the same degree and multiplicity, which differ in parity, have the same paths and are merged: their
 // channels follow each other in the lanes.
@@ -58,8 +58,8 @@ type Family struct {
 	// tensorproduct_gengrad_NAME.cu. 0 means that the family has none.
 	GradRoom int
 	// XRoom is Room for the kernel of dx, the gradient with respect to the features: tp_gradx_NAME in
-	// tensorproduct_gengradx_NAME.cu. 0 means that the family has none, because its blocks of two parities are merged or,
-	// in deepaw_natural, because the kernel needs at least 90 registers, with which the assembler spills.
+	// tensorproduct_gengradx_NAME.cu. 0 means that the family has none. The reason is that its blocks of two parities are
+	// merged or, in deepaw_natural, that the kernel needs at least 90 registers, with which the assembler spills.
 	XRoom int
 	// Hold keeps the loads of the next edge's x where the generator writes them, by a branch that is never taken; else the
 	// assembler moves them later. It takes registers, so only families whose kernels wait for these loads set it.
