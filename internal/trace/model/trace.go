@@ -144,8 +144,10 @@ type Instruction struct {
 	FLOPs  float64
 	Bytes  float64 // to and from device memory
 	Costed bool    // FLOPs and Bytes are known
+	// Computed reports that FLOPs and Bytes follow from the shapes in the compiled program, instead of a record.
+	Computed bool
 	// Product reports that the instruction has matrix products or convolutions, or may have them (a kernel that XLA
-	// did not write). Precision is "16-bit", or "" for operands of fewer bits.
+	// did not write). Precision is "16-bit", "tf32", "fp64" or "fp8" by the operands; "" if it is unknown.
 	Product   bool
 	Precision string
 }

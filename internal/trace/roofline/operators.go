@@ -80,7 +80,11 @@ func (c *counter) costOf(k analyze.RooflineKey, kernel string) (unit, opcost.Rea
 	if k.Instruction > 0 {
 		in := &t.Instructions[k.Instruction-1]
 		cost := opcost.Cost{FLOPs: in.FLOPs, Bytes: in.Bytes}
-		return unit{in.Name, in.Type, "XLA's cost analysis", in.Precision, in.Product, cost}, ""
+		source := "XLA's cost analysis"
+		if in.Computed {
+			source = "the shapes in XLA's compiled program"
+		}
+		return unit{in.Name, in.Type, source, in.Precision, in.Product, cost}, ""
 	}
 	name := t.Name(k.Op)
 	args, ok := opcost.Parse(t.ArgsOf(&model.Host{Stack: k.Args}))

@@ -211,6 +211,9 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 	case crossesLink(op):
 		return uncosted{"copies", "between host and device, or between devices"}
 	case len(t.Instructions) > 0:
+		if in := instructionOf(t, op); in != nil && in.Computed {
+			return uncosted{t.Name(op.Name), "the shapes in XLA's compiled program tell no cost"}
+		}
 		return uncosted{t.Name(op.Name), "XLA recorded no cost"}
 	case op.Kind != model.Kernel:
 		return uncosted{strings.ToLower(op.Kind.String()), "outside any operator"}

@@ -1,6 +1,7 @@
 package xla
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ type event struct {
 	corr, step    int64 // 0 none; step is the step number plus one
 	copyDetails   string
 	kernelDetails string
+	hlo           hloKey // instruction of a GPU's kernel
 	cost          recordedCost
 }
 
@@ -33,6 +35,12 @@ func (e *event) setStat(s stat) {
 		e.kernelDetails = s.text
 	case "long_name":
 		e.instruction = s.text
+	case "hlo_op":
+		e.hlo.instruction = s.text
+	case "program_id":
+		e.hlo.program = strconv.FormatInt(s.number, 10)
+	case "hlo_module":
+		e.hlo.program = cmp.Or(e.hlo.program, s.text) // program_id takes precedence
 	default:
 		e.cost.setStat(s)
 	}
@@ -46,6 +54,9 @@ type converter struct {
 	err       error
 	ids       map[model.Instruction]int64 // index in Trace.Instructions plus one
 	hasOpLine map[uint16]bool             // by index in Trace.Devices: the device has a line "XLA Ops" with its operations
+	programs  map[string]*compiled        // recorded programs by number and by name; nil for a name that several have
+	keys      map[hloKey]int32            // instructions that kernels of a GPU name, numbered from 1
+	kernels   []int32                     // by index in Trace.GPU: the number in keys, 0 none
 }
 
 // plane is the host, or a device by its index in Trace.Devices. The events of other planes are skipped.
@@ -66,7 +77,8 @@ type line struct {
 func newConverter(path string, room int64) *converter {
 	return &converter{
 		t:     &model.Trace{Path: path, Format: model.XLA, Rank: -1},
-		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, hasOpLine: map[uint16]bool{}, room: model.NewRoom(room),
+		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, hasOpLine: map[uint16]bool{},
+		programs: map[string]*compiled{}, keys: map[hloKey]int32{}, room: model.NewRoom(room),
 	}
 }
 
@@ -214,6 +226,7 @@ func (c *converter) addDevice(l *line, e *event) {
 	g.Name = c.nameID(strings.TrimSuffix(e.name, ".kd")) // kernel suffix of ROCm
 	g.Ext = c.numberCost(e)
 	c.t.GPU = append(c.t.GPU, g)
+	c.kernels = append(c.kernels, c.numberInstruction(e, &g))
 }
 
 // multiplyMatch returns the product of the numbers in a match; 0 without a match, or if it is too large.

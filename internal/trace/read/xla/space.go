@@ -149,6 +149,9 @@ func (c *converter) readPlane(text []byte) error {
 		}
 		return true
 	}))
+	if name == "/host:metadata" {
+		c.addPrograms(events, stats)
+	}
 	p := c.newPlane(name)
 	for _, s := range own {
 		p.setDevice(readStat(s, stats))

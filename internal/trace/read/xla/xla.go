@@ -56,6 +56,7 @@ func Read(ctx context.Context, text []byte, path string, room int64) (*model.Tra
 		c.t.Truncated = true
 		c.t.Warn("truncated", fmt.Sprintf("the file could not be read to its end (%v); the part before that is analysed", err), "record it again")
 	}
+	c.costKernels()
 	c.dropControlFlow()
 	c.t.Finish()
 	return c.t, nil

@@ -150,6 +150,7 @@ func TestDamaged(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(space())
+	f.Add(gpuSpace(hloProgram(hloOp(1, "a", "dot", hloShape(11, 4, 4), number(36, 1), text(30, number(1, 1)))), false, kernelRun{"k", "a"}))
 	f.Add([]byte(`{"traceEvents":[{"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:GPU:0"}},{"ph":"X","pid":1,"tid":1,"ts":-1e99,"dur":1,"name":"k"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tr, err := xla.Read(t.Context(), data, "fuzz", 0)
