@@ -25,8 +25,9 @@ func (c CUPTI) Release() string {
 	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
 }
 
-// releaseOf returns the CUDA release of a version of CUPTI's interface; 0 if unknown. From 13.0 the version is the
-// release. Up to 12.9 the interface has its own numbers, and of releases with the same number the last is returned.
+// releaseOf returns the CUDA release (1000 * major + 10 * minor) of a version of CUPTI's interface; 0 if unknown. From
+// 13.0 the version contains the release. Up to 12.9 the interface has its own numbers; if several releases share one,
+// releaseOf returns the last of them.
 func releaseOf(version int) int {
 	switch v := version; {
 	case v >= 130000:

@@ -29,7 +29,7 @@ type samplesHead struct {
 	Facts     model.HostFacts `json:"facts"` // with keys in lower case
 }
 
-// sampledStack is one of the lines after the head.
+// sampledStack is one of the lines after the first: a call stack with its sampled time.
 type sampledStack struct {
 	Doing  model.Doing `json:"doing"`
 	Callee string      `json:"callee"`
@@ -58,7 +58,7 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf returns the hook's samples of the thread in a trace; nil if none can be read.
+// SamplesOf returns the hook's host samples for the process of a trace; nil if none can be read.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil
