@@ -28,8 +28,8 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // ClaimNS as a share of the trace's steady time
-	// RareNS is the time of a cause that occurs in some steps only, and in no recorded one: the mean over the later
-	// steps in which the host was sampled. RareShare is its share of the mean of these steps.
+	// RareNS is the mean time per step of a cause that occurs in some steps only, and in no recorded one. The mean is
+	// over the steps after the recording, in which the host was sampled. RareShare is its share of their mean length.
 	RareNS    int64   `json:"rare_step_ns,omitempty"`
 	RareShare float64 `json:"rare_share,omitempty"`
 	// Parts divides StepNS by class or idle state of the device; for traces only.

@@ -75,7 +75,7 @@ type Run struct {
 	Checks      []Check            `json:"checks"`
 	Step        *Series            `json:"step"`
 	BareStep    *Series            `json:"bare_step"`
-	ProbedStep  *Series            `json:"probed_step,omitempty"` // periods that the exposed times add up to, unless Step has them
+	ProbedStep  *Series            `json:"probed_step,omitempty"` // step periods, the sums of the exposed times; nil if Step has them
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // per step
 	Overhead    *Ratio             `json:"overhead"` // step with stage events over the step without
@@ -184,8 +184,8 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is an upper limit of what it costs to record a step's spans, from calibration: twice the cost of a sequence
-// of spans, the sum of the caller's clock reads and the stream's event records. It bounds the overhead on the host.
+// ProbeCost is an upper limit of the overhead on the host of recording a step's spans. It is twice the calibrated cost
+// of the clock reads and event records for a sequence of spans.
 type ProbeCost struct {
 	Spans       float64 `json:"spans"`        // per step, device spans included
 	DeviceSpans float64 `json:"device_spans"` // spans with events on a stream
@@ -258,7 +258,7 @@ type Track struct {
 }
 
 // The values of Order.Side: samples with probes and bare ones. If stage events cost too much (Run.ProbedStep is set),
-// Step was measured without them; its samples still have side 0, and those of ProbedStep have no entries.
+// Step was measured without them; its samples still have side 0, and samples of ProbedStep have no entries.
 const (
 	SideProbed = 0
 	SideBare   = 1
@@ -306,9 +306,9 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
-// CopiesYield reports a run of schema 1.1 or later. There a kernel's stage owns an instant before a copy's stage does,
-// and a stage has the roofline bound of its own precision and traffic. Before, a copy during a kernel could be exposed,
-// and a bound could be of another precision.
+// CopiesYield reports whether the run has schema 1.1 or later. In these runs, time in which a kernel and a copy overlap
+// belongs to the kernel's stage, and a stage has the roofline bound of its own precision and traffic. In schema 1.0 the
+// copy could own that time, and a bound could be of another precision.
 func (r *Run) CopiesYield() bool {
 	major, minor := MajorOf(r.Version), MinorOf(r.Version)
 	return minor >= 0 && (major != 1 || minor >= 1)

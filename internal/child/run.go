@@ -22,7 +22,7 @@ import (
 // Patience is the time between SIGTERM and SIGKILL.
 const Patience = 5 * time.Second
 
-// MostOutput returns the default limit of a program's standard output, bytes: that of a document file.
+// MostOutput returns the default limit of a program's standard output, bytes: the size limit of a document's text.
 func MostOutput() int64 { return outside.DocumentText() }
 
 const (

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early is a row for files from before the head had the present names of kinds. A file that gave this kind and has this
-// member is of kind is. No kind of a later row has the member.
+// early identifies files that were written before the kinds got their present names: a file whose kind is gave, and
+// which has the member, is of kind is. No kind of a later row of the table has the member.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string

@@ -51,8 +51,8 @@ func kinds() []kind {
 	return []kind{
 		// 1.1.0: a copy that overlaps a kernel has no exposed time; bounds by precision and kind of traffic
 		// (Run.CopiesYield). 1.2.0: kind. 1.3.0: clock of the device. 1.4.0: rules have the ids of gpuprof.Rules. 1.5.0:
-		// roles of stages. 1.6.0: requests. 1.7.0: external requests over HTTP. 1.8.0: without the tail of a late sender
-		// (coordinated omission); checks in virtual time. 1.9.0: answer.
+		// roles of stages. 1.6.0: requests. 1.7.0: external requests over HTTP. 1.8.0: no percentiles that a late sender
+		// determined (coordinated omission); checks in virtual time. 1.9.0: answer.
 		{Run, "1.9.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
 		{Sweep, "1.0.0", "a sweep", "gpuprof run", "a file written by gpuprof run", "which gpuprof report takes"},
 		// The latest minor version of kinds with an answer added the member answer. 2.0.0: kind names the kind of file;
@@ -70,7 +70,7 @@ func kinds() []kind {
 		{Analysis, "2.3.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		// 2.3.0: times of causes that occur in some steps only.
 		{TraceComparison, "2.3.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
-		// 1.2.0: second best of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs. 1.5.0: sources of
+		// 1.2.0: second best value of several rounds. 1.3.0: node, time and XIDs. 1.4.0: links between GPUs. 1.5.0: sources of
 		// faults and their answers, including XIDs (formerly condition.fault); PCI addresses; verdict "not checked".
 		{Health, "1.6.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
 		{Diagnosis, "1.1.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},

@@ -155,8 +155,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// SilentCUPTI returns the first libcupti in the searched folders, or "", for machines without a driver: there libcupti
-// 13.3 and later return no version.
+// SilentCUPTI returns the first libcupti in the searched folders, or "". It does not ask for a version, since libcupti
+// 13.3 and later report none on a machine without a driver.
 func SilentCUPTI(searched []string) string {
 	for _, dir := range searched {
 		if found := cuptiIn(dir); len(found) > 0 {

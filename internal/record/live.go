@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// LiveStretch is how much of the recording's end a live view shows.
+// LiveStretch is the length of the last part of a recording that a live view shows.
 const LiveStretch = 30 * time.Second
 
 // Live summarizes a process's activity at the end of its recording.

@@ -19,7 +19,7 @@ type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 if the runs have several
 	Points []LoadPoint
-	Late   []float64 // loads without a point, because a late sender may be why answers were late
+	Late   []float64 // loads left out, because a late sender may have delayed the answers
 }
 
 // LoadPoint is one run of a LoadCurve.

@@ -20,13 +20,13 @@ type Meter struct {
 	Unknown string
 }
 
-// A counter updates every 20 to 100 ms. A window with at least leastUpdates of them has a figure.
+// A counter updates every 20 to 100 ms. The energy of a time with fewer than leastUpdates updates is unknown.
 const (
 	pollEvery    = 5 * time.Millisecond
 	leastUpdates = 10
 )
 
-// update is the value of a counter, in joules, from a time on.
+// update is a new value of a counter, in joules, and the time at which it was first read.
 type update struct {
 	at     time.Time
 	joules float64
@@ -58,7 +58,7 @@ func (m *Meter) start() (stop func() map[string][]update) {
 	}
 }
 
-// poll appends the counters that have moved.
+// poll appends an update to out for each counter whose value has changed.
 func (m *Meter) poll(out map[string][]update) {
 	for id, read := range m.Counters {
 		had := out[id]
@@ -118,8 +118,8 @@ func bareUUID(id string) string { return strings.ToLower(strings.TrimPrefix(id, 
 
 func epochTime(s float64) time.Time { return time.UnixMicro(int64(s * 1e6)) }
 
-// joulesBetween returns the increase of a counter between two times, interpolated between its updates. ok is false if
-// fewer than leastUpdates are between them, or none is on their other side.
+// joulesBetween returns the increase of a counter between two times, interpolated between its updates. ok is false with
+// fewer than leastUpdates updates between the times, with none before from, and with none after to.
 func joulesBetween(updates []update, from, to time.Time) (joules float64, ok bool) {
 	first, a := joulesAt(updates, from)
 	last, b := joulesAt(updates, to)

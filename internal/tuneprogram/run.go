@@ -145,8 +145,8 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	return nil
 }
 
-// stopRun marks a run that had not ended at a time, and computes the lowest cost that it can have. A run with steps
-// has one once its measurement began, which the hook notes in seconds since 1970.
+// stopRun marks a run that was stopped at a time, and sets the lower bound of its cost. A run with steps has a bound
+// only if its measurement had begun. The hook stores that time in a file, in seconds since 1970.
 func (c *Command) stopRun(run *tune.ProgramRun, at time.Time, out string) {
 	run.Stopped = tune.StopRun
 	if c.Whole {

@@ -50,8 +50,8 @@ func (e *engine) screenPasses() error {
 	return nil
 }
 
-// sortRows orders the settings for the first pass: those that findings name by their claim, then the others. Slow
-// settings come after fast ones, and settings that blocks have measured without a decision come last.
+// sortRows orders the settings for the first pass: first the settings that findings name, by the share of the step that
+// the findings claim. Slow settings follow fast ones. Settings that blocks measured without a decision are last.
 func (e *engine) sortRows() {
 	slices.SortStableFunc(e.rows, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.claim, a.claim), cmp.Compare(btoi(a.Slow), btoi(b.Slow)),
@@ -59,8 +59,8 @@ func (e *engine) sortRows() {
 	})
 }
 
-// expectedGain returns the natural logarithm of the speedup by which the next pair is worth its time: the measured one,
-// else the one that a finding allows.
+// expectedGain returns the natural logarithm of the setting's expected speedup: the measured one, or before the first
+// pair the largest one that a finding allows.
 func (r *row) expectedGain() float64 {
 	if len(r.gains) > 0 {
 		return r.meanGain()
@@ -244,7 +244,7 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 // errFailed is the error of a run with settings that failed, or that the time limit of a run stopped.
 var errFailed = errors.New("a fresh process came to no figure")
 
-// measureTurn runs both sets one after the other, in the given order.
+// measureTurn runs two sets in two fresh processes, one after the other in the given order.
 func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
 	p.tunedFirst = tunedFirst
 	order := []Set{base, tuned}
