@@ -81,7 +81,7 @@ const (
 type Site struct {
 	Where string  `json:"where"` // "train.py:41 in step", a stage, a kernel
 	Count float64 `json:"count"`
-	Of    string  `json:"of,omitempty"` // what is counted: "copy", "call", "gap"; "" times
+	Of    string  `json:"of,omitempty"` // the counted thing: "copy", "call", "gap"; "": Count is a number of times
 	NS    int64   `json:"ns,omitempty"` // time spent there; 0 if unknown
 }
 

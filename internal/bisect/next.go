@@ -3,8 +3,8 @@ package bisect
 import "math"
 
 const (
-	directQuartets = 4 // quartets of a commit against its parent
-	buildQuartets  = 2 // quartets of a commit that needs a build
+	directQuartets = 4 // number of quartets of the found commit against its parent
+	buildQuartets  = 2 // number of quartets of a probed commit that needs a build
 )
 
 // Step is the next measurement: quartets of a commit against GOOD, or against the commit before it.

@@ -124,7 +124,7 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 		return
 	}
 	// level is the change that the nearest earlier measured commit has already, against GOOD. If level exceeds the
-	// change that is left for later commits, the rest of the change is in the earlier commits.
+	// change that is left for later commits, Rest names the earlier commits instead of the later ones.
 	level := 0.0
 	for at := parent; at > 0; at-- {
 		if d := s.listEffects(s.quartetsOf(at, 0)); len(d) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early identifies files that were written before the kinds got their present names: a file whose kind is gave, and
-// which has the member, is of kind is. No kind of a later row of the table has the member.
+// early is a rule for files that were written before the kinds got their present names. A file with the kind gave and
+// the given member has the present kind is. Files of later rows never have that member.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string

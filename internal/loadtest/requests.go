@@ -30,7 +30,7 @@ type Requests struct {
 
 	Processes []Served `json:"processes"` // in the order in which they ran
 
-	// Summaries over all processes.
+	// Summaries over all processes: the whole latency, its parts in the queue and in the service, and the sender's delay.
 	Latency LatencySummary `json:"latency"`
 	Queue   LatencySummary `json:"queue_time"`
 	Service LatencySummary `json:"service_time"`
@@ -75,12 +75,12 @@ func (r *Requests) AsOnSchedule() *OnSchedule {
 
 // Values of Requests.From, and of Requests.Waits.
 const (
-	FromSchedule  = "schedule"
-	FromSend      = "send"
-	FromFirstByte = "first-byte"
+	FromSchedule  = "schedule"   // the scheduled time of the request
+	FromSend      = "send"       // the time at which it was sent
+	FromFirstByte = "first-byte" // the arrival of its first byte
 
-	WaitsRoom   = "room"
-	WaitsAnswer = "answer"
+	WaitsRoom   = "room"   // room in the queue
+	WaitsAnswer = "answer" // the answer to the request before
 )
 
 // ReasonGenerator is the reason of a partial run whose sender missed its schedule, and so determined the latencies.
@@ -185,7 +185,7 @@ func (r *Requests) SentLate(why string, all bool) {
 }
 
 // Told returns the largest percentile, as a share, that the service determines and not the sender: 1 if the sender was
-// in time, 0.5 if it was late, 0 if it determines p50 too.
+// in time, 0.5 if a late sender determines the percentiles above p50, 0 if it determines p50 too.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1

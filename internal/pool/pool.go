@@ -24,7 +24,7 @@ type Pager interface {
 	Shrink(segment int, offset, bytes int64) error
 }
 
-// Addresser is a Driver that knows the base addresses of its segments, for Settings.Order ByAddress.
+// Addresser is a Driver that returns the base addresses of its segments, for Settings.Order ByAddress.
 type Addresser interface {
 	Base(segment int) uint64
 }

@@ -89,7 +89,8 @@ func (r *row) isLive() bool {
 
 func (r *row) meanGain() float64 { return stat.Mean(r.gains, nil) }
 
-// measureBetween runs a setting, then the plain program; the gain is against the plain runs' geometric mean.
+// measureBetween runs a setting, then the unchanged program again. The gain is relative to the geometric mean of the
+// unchanged runs before and after.
 func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
 	tuned, err := e.runProgram(Set{r.Setting}, "screening")
 	if err != nil {

@@ -30,7 +30,7 @@ func Long(to io.Writer, size int64) (events int, err error) {
 	fmt.Fprint(w, "}\x94(")
 	memo++
 	names := []string{"alloc", "free_requested", "free_completed"}
-	for i, n := range names { // members that no reader knows
+	for i, n := range names { // members that readers ignore
 		text(fmt.Sprint("k", i))
 		keys[n] = text(n)
 	}

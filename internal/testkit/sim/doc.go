@@ -35,7 +35,7 @@
 //	                    a graph's kernels count whenever they run
 //	jit_error=text      modules do not load; text is the log
 //	machine_code=0      1: a cubin for this device can be loaded; the built-in kernels of the same names run
-//	watchdog_ms=60000   a kernel that spins this long on a flag that nobody sets fails (702)
+//	watchdog_ms=60000   a kernel that spins this long on a flag that is never set fails (702)
 //	slow_copy_us=n      every copy takes n us longer; slow_launch_us: every kernel
 //	report=file         at every retain and release of a context the report is written there,
 //	                    for a test that starts a program

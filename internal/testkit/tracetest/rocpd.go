@@ -88,7 +88,7 @@ func (w *rocpdWriter) row(table, category, extdata string, start, end, stack int
 // cuda to hip; operators and annotations become ROCTx ranges. spine selects the later layout, with tables for
 // timestamps and tracks.
 func Rocpd(path string, tr *model.Trace, suffix string, spine bool) error {
-	// No journal: nothing else reads the file meanwhile, and after a crash it is written anew.
+	// No journal: nothing else reads the file meanwhile, and after a crash it is written again.
 	db, err := sql.Open("sqlite", path+"?_pragma=synchronous(0)&_pragma=journal_mode(off)")
 	if err != nil {
 		return err
