@@ -220,7 +220,7 @@ type Rung struct {
 }
 
 // Energy is the result of the energy pass, which repeats steps for some seconds and reads the device's energy counter.
-// Powers include the whole device, W.
+// Powers, in W, cover the whole device.
 type Energy struct {
 	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time per step
 	NetStepJ   Number  `json:"net_step_j"`   // GrossStepJ less the idle energy; null if IdleW is unknown

@@ -87,7 +87,7 @@ func (s *Search) quartetSpread() float64 {
 	return max(leastS, 1.4826*stats.Median(off))
 }
 
-// gridPoints returns grid points of the change, with the logarithms of their weights.
+// gridPoints returns possible values of the change, theta, around its estimate, with the logarithms of their weights.
 func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	sum := 0.0
 	for i := range theta {

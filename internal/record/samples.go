@@ -15,7 +15,8 @@ import (
 // mostStacks limits the stacks read from a file of samples; the hook writes fewer.
 const mostStacks = 1 << 16
 
-// samplesHead is the first line of the hook's file of samples.
+// samplesHead is the first line of the hook's file of samples. model.HostSamples describes its fields: Loader has the
+// Fetches there, and Borders are indices into Frames.
 type samplesHead struct {
 	Version   int             `json:"version"`
 	Recorded  clocks          `json:"recorded"`
@@ -26,7 +27,7 @@ type samplesHead struct {
 	Throttled float64         `json:"throttled_s"`
 	Frames    []frame         `json:"frames"`
 	Borders   []int           `json:"borders"`
-	Facts     model.HostFacts `json:"facts"` // with keys in lower case
+	Facts     model.HostFacts `json:"facts"` // its JSON keys are in lower case
 }
 
 // sampledStack is one of the lines after the first: a call stack with its sampled time.
