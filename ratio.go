@@ -70,8 +70,8 @@ func separated(digits string) string {
 	return sign + whole
 }
 
-// FormatInterval formats the 95 % interval of a ratio; "" without one. It has changes, "95 % +25.1 % to +32.0 %", or
-// for a ratio of at least two factors: "95 % x3.900 to x5.600".
+// FormatInterval formats the 95 % interval of a ratio; "" without one. Its ends are changes, "95 % +25.1 % to +32.0 %",
+// or factors for a ratio of two or more, "95 % x3.900 to x5.600".
 func FormatInterval(ratio, low, high float64) string {
 	switch {
 	case !isPositive(low) || !isPositive(high):

@@ -148,7 +148,8 @@ type energies struct {
 	logs   []float64 // natural logarithms of the ratios, tuned over base
 }
 
-// add adds a tuned run next to runs of the unchanged program. It adds nothing if one of them has no energy.
+// add adds the energy of a tuned run, and its ratio to the neighbouring runs of the unchanged program (base). It adds
+// nothing if the energy of one of the runs is unknown.
 func (e *energies) add(tuned tune.ProgramRun, base ...tune.ProgramRun) {
 	log := math.Log(tuned.Joules)
 	for _, r := range base {

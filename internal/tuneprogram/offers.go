@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// offer is a setting with the reason why this program does not need it, if there is one.
+// offer is a known setting, with the reason in without if this program does not need it.
 type offer struct {
 	Setting
 	without string // why the setting is left out; "" if it is offered

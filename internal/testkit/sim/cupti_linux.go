@@ -19,9 +19,8 @@ func CUPTIReleases() []string {
 	return []string{"11.7", "11.8", "12.0", "12.2", "12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"}
 }
 
-// CUPTI builds the simulated libcupti of a release and returns its path. It records what
-// the simulated driver of the same process does. GPUPROF_SIM_CUPTI="fault=a,b" in that
-// process asks for faults:
+// CUPTI builds the simulated libcupti of a release and returns its path. The library records the work of the simulated
+// driver in the same process. The environment variable GPUPROF_SIM_CUPTI="fault=a,b" of that process requests faults:
 //
 //	busy         another tool is subscribed
 //	driver       libcupti does not work with the driver (error 15); unsupported (error 34)
