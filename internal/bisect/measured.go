@@ -57,7 +57,7 @@ func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	return out
 }
 
-// summarise returns the metric's change in the quartets with its interval; of too few quartets the median alone.
+// summarise returns the metric's change in the quartets with its interval; with too few quartets only the median.
 func (s *Search) summarise(quartets []Quartet) Measured {
 	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: emptyInterval()}
 	if e, ok := s.estimateChange(quartets); ok {

@@ -177,8 +177,8 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate removes the latency percentiles that a late sender determines: all, or those above p50. why describes the
-// sender.
+// SentLate removes the latency percentiles that a late sender determines: all if all is set, otherwise those above p50.
+// why describes the sender.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })

@@ -30,8 +30,8 @@ type Process struct {
 	// Grown is the growth of the process's memory, bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer that ends a recorded step. Place is its position among the thread's
-	// Optimizers, in the order of their steps.
+	// Optimizer is the class of the optimizer that ends a recorded step. Optimizers is the number of the thread's
+	// optimizers, and Place the position of this one in the order of their steps.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`

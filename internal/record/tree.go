@@ -104,7 +104,7 @@ func (t *tree) sampleTimed() (cost time.Duration, alive bool) {
 	return t.cpu() - before, alive
 }
 
-// stopSampling ends the sampling and returns the tracks and the largest total memory, bytes.
+// stopSampling ends the sampling and returns the tracks and the largest total resident memory, bytes.
 func (t *tree) stopSampling() (tracks map[string]gpuprof.Track, peak int64) {
 	t.cancel()
 	<-t.done

@@ -48,7 +48,7 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 }
 
 // pairsOfStage returns the number of pairs of a stage: as many as the gate can use, fewer if the budget has no room for
-// them. A later stage is worth its time if it completes the sign test or decides by itself.
+// them. A later stage has at least the pairs that complete the sign test, or that the gate needs for a decision.
 func (e *engine) pairsOfStage(s Set, g *compare.Gate, stage int, all []pair) int {
 	n, least := gatePairs, earlyPairs
 	if stage > 1 {

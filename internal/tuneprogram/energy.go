@@ -14,7 +14,8 @@ import (
 
 // Meter reads the energy counters of the machine's GPUs while the program runs. It is zero without GPUs.
 type Meter struct {
-	// Counters return the joules that a GPU has used since some time, by its UUID; ok is false if it is unknown.
+	// Counters return the joules that a GPU has used since a fixed time, by the GPU's UUID; ok is false if the counter
+	// cannot be read.
 	Counters map[string]func() (joules float64, ok bool)
 	// Unknown is the reason why there are no counters.
 	Unknown string

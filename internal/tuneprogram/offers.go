@@ -75,8 +75,8 @@ func offerFlags(seen *tune.Observed, gpu bool) []offer {
 	}
 }
 
-// offerLoaders offers DataLoader settings. Numbers of workers are offered as exact: the results stay the same bits
-// unless a sample or the sampler draws random numbers, which the loss check detects.
+// offerLoaders offers DataLoader settings. Settings of num_workers count as Exact: the results are bit-identical unless
+// a sample or the sampler draws random numbers, which the loss check detects.
 func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	var workers int
 	var persistent, pinned bool

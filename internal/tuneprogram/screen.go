@@ -214,8 +214,8 @@ func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	return ""
 }
 
-// compareSets runs two sets in turns until the gain is clear or additionPairs are spent; base is expected to be
-// slower. If one process can switch between the sets, no fresh pairs are needed.
+// compareSets runs two sets alternately until the gain is clear or additionPairs pairs have run; base is expected to
+// be slower. If one process can switch between the sets, it needs no fresh processes.
 func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, err error) {
 	if gains, err = e.switchedGains(base, tuned, phase); err != nil || gains != nil {
 		return gains, err
