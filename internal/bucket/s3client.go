@@ -37,7 +37,7 @@ type client struct {
 	region    atomic.Pointer[string] // given by the user, or last named by the service
 	keys      *credentials.Credentials
 	transport http.RoundTripper
-	limit     time.Duration // requestTime
+	limit     time.Duration // time limit of a request: requestTime, except in tests
 }
 
 func newClient(service *url.URL, bucket, region string, keys *credentials.Credentials) *client {

@@ -80,7 +80,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(&printed, p.Stdout) // until its end, or until End closes it
+		_, _ = io.Copy(&printed, p.Stdout) // until the output ends, or End closes the pipe
 	}()
 	var late <-chan time.Time
 	if c.Limit > 0 {

@@ -37,7 +37,7 @@ type kind struct {
 	name gpuprof.DocumentKind
 	// version is the written schema version (semantic versioning). Readers reject a newer major version.
 	version string
-	a       string // "a run"
+	a       string // the noun with its article: "a run"
 	writer  string // "gpuprof run"
 	give    string // fix: what to give instead
 	reader  string // a clause: the verbs that read it

@@ -76,11 +76,11 @@ func (r *Requests) AsOnSchedule() *OnSchedule {
 // Values of Requests.From, and of Requests.Waits.
 const (
 	FromSchedule  = "schedule"   // the scheduled time of the request
-	FromSend      = "send"       // the time at which it was sent
-	FromFirstByte = "first-byte" // the arrival of its first byte
+	FromSend      = "send"       // the time at which the request was sent
+	FromFirstByte = "first-byte" // the arrival of the request's first byte
 
 	WaitsRoom   = "room"   // room in the queue
-	WaitsAnswer = "answer" // the answer to the request before
+	WaitsAnswer = "answer" // the answer to the previous request
 )
 
 // ReasonGenerator is the reason of a partial run whose sender missed its schedule, and so determined the latencies.

@@ -82,7 +82,7 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 		switch {
 		case newer(a) != newer(b):
 			return map[bool]int{true: 1, false: -1}[newer(a)]
-		case newer(a): // of the too new ones, the closest first
+		case newer(a): // of the releases that are too new, the oldest first
 			return cmp.Compare(a.CUDA, b.CUDA)
 		}
 		return cmp.Compare(b.CUDA, a.CUDA)

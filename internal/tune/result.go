@@ -248,7 +248,7 @@ type Outcome struct {
 	WorkA float64     `json:"work_a"`
 	WorkB float64     `json:"work_b"`
 
-	Error   float64            `json:"error"` // of B
+	Error   float64            `json:"error"` // largest relative error of B; ErrorA of A
 	ErrorA  float64            `json:"error_a,omitempty"`
 	MemoryA int64              `json:"memory_a"`
 	MemoryB int64              `json:"memory_b"`
