@@ -46,7 +46,8 @@ func earlyFiles() []early {
 const mostHead = 4 << 10
 
 // HeadOf reads the envelope of a JSON text, or of the first document in a list; text may end after the envelope. A
-// file in earlyFiles gets its kind by its members. Version is empty if gpuprof did not write the text, Kind if it is unknown.
+// file in earlyFiles gets its kind by its members. Version is empty if gpuprof did not write the text. Kind is empty if
+// it is unknown.
 func HeadOf(text []byte) gpuprof.Head {
 	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
 		text = text[i+1:]

@@ -98,7 +98,7 @@ func (m *Meter) setEnergy(r *tune.ProgramRun, h *hookResult, seen map[string][]u
 	}
 }
 
-// updatesOf returns the updates of the GPU with a UUID, or why there are none. Without UUIDs only a single GPU is known.
+// updatesOf returns the updates of the GPU with a UUID, or why there are none. An empty UUID selects the only GPU.
 func (m *Meter) updatesOf(id string, seen map[string][]update) (updates []update, unknown string) {
 	for known := range m.Counters {
 		if bareUUID(known) == bareUUID(id) || id == "" && len(m.Counters) == 1 {

@@ -35,8 +35,8 @@ const lossesKept = 64
 // Plan has the numbers of warmup steps and measured steps of a run.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless. A run
-// that has not ended after limit is stopped with all its processes and has Stopped and no Cost.
+// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless. A
+// run that has not ended after limit is stopped with all its processes: it has Stopped set and no Cost.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
 	// Switch runs the program once and switches each setting on and off between its steps, as c describes.

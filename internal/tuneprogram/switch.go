@@ -136,8 +136,8 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 }
 
 // listMasked compares the settings outside the best set once more, with that set on both sides. A small part of a plain
-// step is a large part of a step that the set made much shorter. It returns the promising settings, the best first; each
-// must still be confirmed by compareSets.
+// step is a large part of a step that the set made much shorter. It returns the promising settings, the best first.
+// compareSets must still confirm each of them.
 func (e *engine) listMasked(best Set) ([]*row, error) {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
 		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
