@@ -184,8 +184,8 @@ func (r *Requests) SentLate(why string, all bool) {
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told returns the largest percentile, as a share, that the service determines and not the sender: 1 if the sender was
-// in time, 0.5 if a late sender determines the percentiles above p50, 0 if it determines p50 too.
+// Told returns the largest percentile, as a share, that the service determines and not the sender. It is 1 if the
+// sender was in time, 0.5 if a late sender determines the percentiles above p50, and 0 if it determines p50 too.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1

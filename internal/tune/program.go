@@ -198,8 +198,8 @@ const (
 type LossCheck struct {
 	Verdict  Same `json:"verdict,omitempty"`
 	Compared int  `json:"compared"` // number of values
-	// Deviation is the largest difference between losses of the same step, divided by the size of the first loss; -1 if
-	// a loss is unreadable, or if one of two differing losses is not finite.
+	// Deviation is the largest difference between losses of the same step, divided by the size of the first loss. It is
+	// -1 if a loss is unreadable, or if one of two differing losses is not finite.
 	Deviation float64 `json:"deviation"`
 }
 

@@ -69,10 +69,10 @@ func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	return e.timeSpent()+need+e.reservedTime() <= e.decidingBudget()
 }
 
-// reservedTime returns the time that the present phase must leave for the confirmation: the time of a sign test if it
-// takes at most shareReserved of the budget, otherwise of a first stage of the gate under the same condition, otherwise
-// of the fewest pairs that can decide. Once a setting is promising, it is at least the time of the first stage, and of
-// the sign test for a setting with a clear gain.
+// reservedTime returns the time that the present phase must leave for the confirmation. It is the time of a sign test,
+// or of a first stage of the gate, whichever first takes at most shareReserved of the budget. Otherwise it is the time
+// of the fewest pairs that can decide. Once a setting is promising, it is at least the time of a first stage, or of a
+// sign test for a setting with a clear gain.
 func (e *engine) reservedTime() time.Duration {
 	if e.reserved == 0 {
 		return 0

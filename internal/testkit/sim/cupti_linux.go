@@ -23,7 +23,8 @@ func CUPTIReleases() []string {
 // driver in the same process. The environment variable GPUPROF_SIM_CUPTI="fault=a,b" of that process requests faults:
 //
 //	busy         another tool is subscribed
-//	driver       libcupti does not work with the driver (error 15); unsupported (error 34)
+//	driver       libcupti does not work with the driver (error 15)
+//	unsupported  subscribing is not supported (error 34)
 //	old          libcupti reports a version older than any known one
 //	refuses      libcupti refuses a kind of record
 //	stall        libcupti's own thread takes half a second for each buffer
