@@ -30,7 +30,7 @@ const (
 type Bar struct {
 	Of   string `json:"of"`   // the whole: "mean step", "peak memory"; or the ratio: "step time, new / old"
 	Unit string `json:"unit"` // base unit of Total and of the parts: "s", "B"; "1" for a ratio
-	// Total is the whole. What the parts lack of it is drawn without a name.
+	// Total is the whole. The rest of it, which no part covers, is drawn without a name.
 	Total float64   `json:"total,omitempty"`
 	Parts []BarPart `json:"parts,omitempty"`
 	Ratio *BarRatio `json:"ratio,omitempty"`
@@ -56,8 +56,8 @@ type Action struct {
 	Command string `json:"command,omitempty"`
 }
 
-// RatioBar returns a bar with a ratio, and its interval if low and high are positive and finite; nil if the ratio is
-// not.
+// RatioBar returns a bar with a ratio, and its interval if low and high are positive and finite. It returns nil if the
+// ratio is not positive and finite.
 func RatioBar(of string, ratio, low, high float64) *Bar {
 	b := &Bar{Of: of, Unit: "1", Ratio: &BarRatio{Value: ratio}}
 	if isPositive(low) && isPositive(high) {

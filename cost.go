@@ -37,7 +37,7 @@ func (c Cost) Times(n int64) Cost {
 	}
 }
 
-// In returns the cost with so many of its flops counted as a precision (fp32, tf32, bf16, fp16 or fp64).
+// In returns the cost with the given number of its flops counted in a precision (fp32, tf32, bf16, fp16 or fp64).
 func (c Cost) In(precision string, flops int64) Cost {
 	switch precision {
 	case "fp64":

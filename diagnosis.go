@@ -44,7 +44,7 @@ func (d *Diagnosis) Answer() Answer {
 	return a
 }
 
-// Missing names the lines that are missing because of another one.
+// Missing returns the names of the lines whose cause is the line named because.
 func (d *Diagnosis) Missing(because string) (names []string) {
 	for _, l := range d.Checks {
 		if l.Because == because && because != "" {

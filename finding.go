@@ -8,8 +8,8 @@ import (
 // EvidenceSavedBytes is the key in Finding.Evidence of the bytes that a change would save.
 const EvidenceSavedBytes = "saved_bytes"
 
-// Finding is a proposed change with its evidence, from a measured run or a trace. It claims at most the time that its
-// cause takes, and no time is claimed by two findings. Files omit unused fields.
+// Finding is a proposed change with its evidence, from a measured run or a trace. Its claim, the largest possible
+// saving, is at most the time of its cause. No two findings claim the same time. Files omit unused fields.
 type Finding struct {
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity,omitempty"` // of a trace
@@ -28,8 +28,8 @@ type Finding struct {
 	ClaimNS int64   `json:"claim_ns,omitempty"`
 	StepNS  int64   `json:"claim_step_ns,omitempty"`
 	Share   float64 `json:"claim_share,omitempty"` // ClaimNS as a share of the trace's steady time
-	// RareNS is the time of a cause that occurs in some steps only, and in no recorded one: the mean over the later
-	// steps in which the host was sampled. RareShare is its share of the mean of these steps.
+	// RareNS is the mean time per step of a cause that occurs in some steps only, and in no recorded one. The mean is
+	// over the steps after the recording, in which the host was sampled. RareShare is its share of their mean length.
 	RareNS    int64   `json:"rare_step_ns,omitempty"`
 	RareShare float64 `json:"rare_share,omitempty"`
 	// Parts divides StepNS by class or idle state of the device; for traces only.
@@ -52,7 +52,7 @@ func (f *Finding) TryCommand() string {
 	return ""
 }
 
-// SavesTime reports whether the finding claims time, or its cause takes time in some steps.
+// SavesTime reports whether the finding can save time in every step, or its cause takes time in some steps.
 func (f *Finding) SavesTime() bool { return f.ClaimNS > 0 || f.RareNS > 0 }
 
 // PerStepS returns the largest possible saving in seconds per step, of a run or a trace.
@@ -66,7 +66,7 @@ func (f *Finding) PerStepS() float64 {
 // Seconds converts nanoseconds to seconds.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// Severity grades findings by the share of the step that they claim.
+// Severity grades findings by the share of the step that they could save.
 type Severity string
 
 // The severities.
@@ -74,14 +74,14 @@ const (
 	High   Severity = "high"   // at least 10 %
 	Medium Severity = "medium" // at least 3 %
 	Low    Severity = "low"
-	Note   Severity = "info" // claims no time
+	Note   Severity = "info" // no time to save
 )
 
 // Site is a place in the measured program.
 type Site struct {
 	Where string  `json:"where"` // "train.py:41 in step", a stage, a kernel
 	Count float64 `json:"count"`
-	Of    string  `json:"of,omitempty"` // what is counted: "copy", "call", "gap"; "" times
+	Of    string  `json:"of,omitempty"` // the counted thing: "copy", "call", "gap"; "": Count is a number of times
 	NS    int64   `json:"ns,omitempty"` // time spent there; 0 if unknown
 }
 

@@ -40,7 +40,7 @@ func FormatP(p float64) string {
 	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
-// FormatCount formats a count as "1,234,567". A mean has up to five digits, and one decimal from a thousand.
+// FormatCount formats a count as "1,234,567". A fractional value has up to five digits, or from 1,000 on one decimal.
 func FormatCount(v float64) string {
 	const most = 1e15
 	switch a := math.Abs(v); {
@@ -70,8 +70,8 @@ func separated(digits string) string {
 	return sign + whole
 }
 
-// FormatInterval formats the 95 % interval of a ratio; "" without one. It has changes, "95 % +25.1 % to +32.0 %", or
-// for a ratio of at least two factors: "95 % x3.900 to x5.600".
+// FormatInterval formats the 95 % interval of a ratio; "" without one. Its ends are changes, "95 % +25.1 % to +32.0 %",
+// or factors for a ratio of two or more, "95 % x3.900 to x5.600".
 func FormatInterval(ratio, low, high float64) string {
 	switch {
 	case !isPositive(low) || !isPositive(high):
@@ -82,8 +82,8 @@ func FormatInterval(ratio, low, high float64) string {
 	return "95 % " + FormatChange(low-1) + " to " + FormatChange(high-1)
 }
 
-// FormatRatioChange formats a ratio as a change, from two as a factor, with its 95 % interval if there is one: "+28.5 %
-// (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". It returns "" without a ratio.
+// FormatRatioChange formats a ratio below two as a change and a larger one as a factor, with its 95 % interval if there
+// is one: "+28.5 % (95 % +25.1 % to +32.0 %)", "x4.300 (95 % x3.900 to x5.600)". It returns "" without a ratio.
 func FormatRatioChange(ratio, low, high float64) string {
 	if !isPositive(ratio) {
 		return ""

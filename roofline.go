@@ -55,7 +55,7 @@ type Bound struct {
 
 // Bound returns the longest of three times: the arithmetic of the slowest precision at its rate (precisions can run in
 // parallel), all bytes at the rates of their traffic, and one launch per step of a sequence. cacheBytes is the size of
-// the last-level cache: up to so many bytes count at the caches' rate.
+// the last-level cache: traffic up to this size counts at the caches' rate.
 func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
 	var out Bound
 	take := func(s float64, by string) {

@@ -73,15 +73,15 @@ type Run struct {
 	Mode        Mode               `json:"mode"`
 	Calibration map[string]float64 `json:"calibration"` // by calibrated quantity, s
 	Checks      []Check            `json:"checks"`
-	Step        *Series            `json:"step"`
-	BareStep    *Series            `json:"bare_step"`
-	ProbedStep  *Series            `json:"probed_step,omitempty"` // periods that the exposed times add up to, unless Step has them
+	Step        *Series            `json:"step"`                  // step times
+	BareStep    *Series            `json:"bare_step"`             // step times without stage events; nil if Step is without them
+	ProbedStep  *Series            `json:"probed_step,omitempty"` // step periods, the sums of the exposed times; nil if Step has them
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // per step
 	Overhead    *Ratio             `json:"overhead"` // step with stage events over the step without
 	ProbeCost   *ProbeCost         `json:"probe_cost,omitempty"`
 	Another     *Another           `json:"another_process,omitempty"` // nil if unknown
-	Ladder      []Rung             `json:"ladder,omitempty"`
+	Ladder      []Rung             `json:"ladder,omitempty"`          // cost of each kind of probe
 	Throughput  *Throughput        `json:"throughput"`
 	PeakMemory  int64              `json:"peak_memory_bytes"`
 	EnergyStep  *Series            `json:"energy_step_j"` // gross; nil if unknown or invalid
@@ -99,7 +99,7 @@ type Run struct {
 	// DeviceClockHz is the clock at the last sample: the SM clock of a GPU, or the core clock on the host; 0 if unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 
-	// Renewed reports a run of a schema before 1.1 whose exposed times were recomputed by the current rule when it was
+	// Renewed reports that the run has schema 1.0, and its exposed times were recomputed by the current rule when it was
 	// read (see CopiesYield).
 	Renewed bool `json:"-"`
 }
@@ -184,8 +184,8 @@ type Ratio struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// ProbeCost is an upper limit of what it costs to record a step's spans, from calibration: twice the cost of a sequence
-// of spans, the sum of the caller's clock reads and the stream's event records. It bounds the overhead on the host.
+// ProbeCost is an upper limit of the overhead on the host of recording a step's spans. It is twice the calibrated cost
+// of the clock reads and event records for a sequence of spans.
 type ProbeCost struct {
 	Spans       float64 `json:"spans"`        // per step, device spans included
 	DeviceSpans float64 `json:"device_spans"` // spans with events on a stream
@@ -210,7 +210,7 @@ func (e Env) ProbeLimit() float64 {
 	return 0.005
 }
 
-// Rung is the cost of one probe: the ratio of a step with Probe to the same step with only what Over names.
+// Rung is the cost of one probe: the ratio of a step with Probe to the same step with the probe Over only.
 type Rung struct {
 	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
 	Over  string `json:"over"`  // "nothing", or an earlier probe
@@ -220,7 +220,7 @@ type Rung struct {
 }
 
 // Energy is the result of the energy pass, which repeats steps for some seconds and reads the device's energy counter.
-// Powers are of the whole device, W.
+// Powers, in W, cover the whole device.
 type Energy struct {
 	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time per step
 	NetStepJ   Number  `json:"net_step_j"`   // GrossStepJ less the idle energy; null if IdleW is unknown
@@ -258,7 +258,7 @@ type Track struct {
 }
 
 // The values of Order.Side: samples with probes and bare ones. If stage events cost too much (Run.ProbedStep is set),
-// Step was measured without them; its samples still have side 0, and those of ProbedStep have no entries.
+// Step was measured without them; its samples still have side 0, and samples of ProbedStep have no entries.
 const (
 	SideProbed = 0
 	SideBare   = 1
@@ -306,9 +306,9 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
-// CopiesYield reports a run of schema 1.1 or later. There a kernel's stage owns an instant before a copy's stage does,
-// and a stage has the roofline bound of its own precision and traffic. Before, a copy during a kernel could be exposed,
-// and a bound could be of another precision.
+// CopiesYield reports whether the run has schema 1.1 or later. In these runs, time in which a kernel and a copy overlap
+// belongs to the kernel's stage, and a stage has the roofline bound of its own precision and traffic. In schema 1.0 the
+// time could belong to the copy, and a bound could use another precision.
 func (r *Run) CopiesYield() bool {
 	major, minor := MajorOf(r.Version), MinorOf(r.Version)
 	return minor >= 0 && (major != 1 || minor >= 1)

@@ -12,13 +12,13 @@ const (
 	WaitStage
 )
 
-// StageRole is the function of a stage in the step. It decides which of two overlapping device stages owns an instant
-// (a copy during a kernel is hidden), and by it findings recognise a stage. A workload has at most one stage of each
-// role except RoleCompute.
+// StageRole is the function of a stage in the step. It decides to which of two overlapping device stages their common
+// time belongs: a copy during a kernel is hidden. Findings recognise a stage by its role. A workload has at most one
+// stage of each role except RoleCompute.
 type StageRole uint8
 
 const (
-	// RoleCompute is kernels, and copies within device memory; of a host stage any other work of the caller.
+	// RoleCompute is kernels and copies within device memory, or on the host any work without another role.
 	RoleCompute StageRole = iota
 	// RoleTransfer is only copies of inputs from host to device.
 	RoleTransfer
@@ -50,9 +50,9 @@ func (r StageRole) String() string {
 // Copies reports whether a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 
-// WholeStep begins the names of checks of whole steps: float64 results from the first step's inputs, by formulas that
-// do not use the list of operations. The check of one operation starts from that operation's inputs, so it cannot
-// detect an operation that is missing, runs twice or reads the wrong buffer.
+// WholeStep is the prefix of the names of whole-step checks. They compute the step in float64 from the first step's
+// inputs, by formulas that do not use the list of operations. The check of one operation starts from that operation's
+// inputs, so it cannot detect an operation that is missing, runs twice or reads the wrong buffer.
 const WholeStep = "whole step"
 
 // The stages that every run has without a workload's declaration.
@@ -78,13 +78,13 @@ const (
 	InputBestSetting  = "replayed_setting"
 	InputBestPeak     = "replayed_setting_peak_bytes"
 
-	// Device bytes of the windows of steps kept for a backward pass, and the bytes of one window.
+	// Device bytes of all windows of steps that are kept for a backward pass, and of one window.
 	InputRecorded       = "recorded_bytes"
 	InputRecordedWindow = "recorded_window_bytes"
 )
 
 // Stage is one named part of a workload's step. The order of a session's stages is the order of the step; it
-// decides which of two overlapping device stages of the same role owns an instant.
+// decides to which of two overlapping device stages of the same role their common time belongs.
 type Stage struct {
 	Name string
 	Kind StageKind

@@ -76,7 +76,8 @@ func FormatBytes(b float64) string {
 // FormatSI formats a quantity with a decimal prefix and the given unit: "2.40 GHz".
 func FormatSI(v float64, unit string) string { return Format(v, unit, Digits) }
 
-// Format scales a quantity to between 1 and 1000 by a decimal prefix, and formats it to so many significant digits.
+// Format scales a quantity to between 1 and 1000 by a decimal prefix, and formats it with the given number of
+// significant digits.
 func Format(v float64, unit string, digits int) string {
 	switch unit {
 	case "s":

@@ -1,6 +1,6 @@
 package gpuprof
 
-// Warning states a limit of trust in a figure of a run, trace, comparison or recording, with the next step.
+// Warning states why figures of a run, trace, comparison or recording are missing or less reliable, with the next step.
 type Warning struct {
 	Code string `json:"code"` // stable, kebab-case: "not-settled"
 	Text string `json:"text"` // one sentence: the observation

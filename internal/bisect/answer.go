@@ -30,8 +30,8 @@ func (s *Search) Answer() gpuprof.Answer {
 	return s.openAnswer()
 }
 
-// where is the beginning of an answer for a part of the commits: it names the commit that an earlier, wider search
-// found. "" for the first search.
+// where returns the beginning of the answer of a follow-up search, in a merged branch or in the remaining commits. It
+// names the commit that the wider search before found. It is "" for the first search.
 func (s *Search) where() string {
 	n := len(s.Before)
 	switch {

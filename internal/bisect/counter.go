@@ -23,7 +23,7 @@ func (s *Search) isWorse(q Quartet) bool {
 	return s.sign()*(float64(q.Values[1])-float64(q.Values[0])) > 0
 }
 
-// halve returns the next commit to count, the one nearest to the middle of the remaining range.
+// halve returns the next commit whose counter is measured: the one nearest to the middle of the remaining range.
 func (s *Search) halve() (Step, bool) {
 	good, bad := s.knownBounds()
 	best, place := 0, (good+bad)/2

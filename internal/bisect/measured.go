@@ -57,7 +57,7 @@ func (s *Search) quartetsOf(commit, against int) (out []Quartet) {
 	return out
 }
 
-// summarise returns the metric's change in the quartets with its interval; of too few quartets the median alone.
+// summarise returns the metric's change in the quartets with its interval; with too few quartets only the median.
 func (s *Search) summarise(quartets []Quartet) Measured {
 	m := Measured{Quartets: len(quartets), Ratio: gpuprof.Number(math.NaN()), CI95: emptyInterval()}
 	if e, ok := s.estimateChange(quartets); ok {
@@ -68,11 +68,11 @@ func (s *Search) summarise(quartets []Quartet) Measured {
 	return m
 }
 
-// leastPairs is the number of pairs of processes from which there is an interval, as in a gate.
+// leastPairs is the least number of pairs of processes for an interval, as in a gate.
 const leastPairs = 6
 
-// estimateChange returns the metric's change in the quartets as a gate estimates it: the mean over pairs of processes,
-// or ranks if some pairs are far slower. Positive is worse; ok is false below leastPairs.
+// estimateChange returns the metric's change in the quartets as a gate estimates it: by the mean over pairs of
+// processes, or by ranks if some pairs are far slower. Positive is worse; ok is false below leastPairs.
 func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	if 2*len(quartets) < leastPairs {
 		return e, false
@@ -94,8 +94,7 @@ func (s *Search) estimateChange(quartets []Quartet) (e stats.Effect, ok bool) {
 	return e, ok
 }
 
-// irrelevantChange returns the largest change without relevance, a logarithm: the share of the threshold that a gate
-// uses.
+// irrelevantChange returns the logarithm of the largest irrelevant change: 0.4 of the threshold, as in a gate.
 func (s *Search) irrelevantChange() float64 { return math.Log1p(0.4 * s.Options.Threshold) }
 
 // effectInterval returns the 95 % interval as relative changes; emptyInterval if an end is not finite.

@@ -3,8 +3,8 @@ package bisect
 import "math"
 
 const (
-	directQuartets = 4 // quartets of a commit against its parent
-	buildQuartets  = 2 // quartets of a commit that needs a build
+	directQuartets = 4 // number of quartets of the found commit against its parent
+	buildQuartets  = 2 // number of quartets of a probed commit that needs a build
 )
 
 // Step is the next measurement: quartets of a commit against GOOD, or against the commit before it.
@@ -33,8 +33,8 @@ func (s *Search) Next() (step Step, ok bool) {
 	return s.probe(p)
 }
 
-// confidentCommit returns the commit that has the confidence, together with unmeasurable commits just before it. parent
-// is the last measurable commit before these.
+// confidentCommit returns the commit whose probability, with unmeasurable commits just before it, reaches the required
+// confidence. parent is the last measurable commit before them. ok is false if there is no such commit.
 func (s *Search) confidentCommit(p Posterior) (commit, parent int, ok bool) {
 	for m := s.N(); m > 0; m = s.previousMeasurable(m) {
 		if s.hasFailed(m) {

@@ -123,8 +123,8 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	if e.Upper(0.975) >= wholePart*m.theta {
 		return
 	}
-	// level is the change already present before the commit, as the nearest earlier commit that was measured shows it.
-	// If level exceeds what later commits leave over, the change came partly before the commit.
+	// level is the change that the nearest earlier measured commit has already, against GOOD. If level exceeds the
+	// change that is left for later commits, Rest names the earlier commits instead of the later ones.
 	level := 0.0
 	for at := parent; at > 0; at-- {
 		if d := s.listEffects(s.quartetsOf(at, 0)); len(d) > 0 {

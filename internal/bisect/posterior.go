@@ -15,11 +15,11 @@ const (
 	tails         = 4     // degrees of freedom of a quartet's noise
 	leastS        = 0.004 // lower limit of a quartet's standard deviation
 
-	// medianError is the variance of a median over that of a mean, for a few quartets with heavy-tailed noise. For
-	// normal noise it is pi/2 for many quartets and 1 for two.
+	// medianError is the variance of a median divided by the variance of a mean, for a few quartets with heavy-tailed
+	// noise. For normal noise it is pi/2 for many quartets and 1 for two.
 	medianError = 1.3
 
-	// LikelyTimes is the prior probability of a likely commit over that of another.
+	// LikelyTimes is the prior probability of a likely commit divided by another commit's.
 	LikelyTimes = 3
 )
 
@@ -87,7 +87,7 @@ func (s *Search) quartetSpread() float64 {
 	return max(leastS, 1.4826*stats.Median(off))
 }
 
-// gridPoints returns grid points of the change, with the logarithms of their weights.
+// gridPoints returns possible values of the change, theta, around its estimate, with the logarithms of their weights.
 func (m model) gridPoints() (theta, weight [gridSize]float64) {
 	sum := 0.0
 	for i := range theta {
@@ -222,7 +222,7 @@ func (p Posterior) UpTo(m int) float64 {
 	return min(p.upTo[i]+p.mass[i]*float64(m-last)/float64(p.ends[i]-last), 1)
 }
 
-// Of returns the probability that the change is behind commit after, and at or before commit upTo.
+// Of returns the probability that the change is later than commit after, and at or before commit upTo.
 func (p Posterior) Of(after, upTo int) float64 { return p.UpTo(upTo) - p.UpTo(after) }
 
 // Smallest returns the smallest set of whole parts with at least a probability of share, in order.

@@ -26,8 +26,8 @@ func (e *Unfit) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *Unfit) Unwrap() error { return e.Cause }
 
-// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit; the search can
-// be resumed from there. If the runner or save fails, the state is the last saved one.
+// Run measures until the search ends. It calls save after every quartet and every unmeasurable commit, so that the
+// search can be resumed. If the runner or save fails, the state is the last saved one.
 func (s *Search) Run(r Runner, save func() error) error {
 	for {
 		step, ok := s.Next()

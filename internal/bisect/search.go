@@ -28,8 +28,8 @@ type Search struct {
 	Machine string           `json:"machine"`
 	Metric  string           `json:"metric"`
 	Unit    string           `json:"unit"`
-	Higher  bool             `json:"higher_is_better,omitempty"`
-	Exact   bool             `json:"exact,omitempty"` // the metric is a counter: one process per commit suffices
+	Higher  bool             `json:"higher_is_better,omitempty"` // a larger value of Metric is better
+	Exact   bool             `json:"exact,omitempty"`            // the metric is a counter: one process per commit suffices
 	Options Options          `json:"options"`
 	Check   []Quartet        `json:"check"`    // BAD against GOOD, before the search
 	Quartet []Quartet        `json:"quartets"` // in the order of measurement
@@ -39,7 +39,7 @@ type Search struct {
 	After   []Belief         `json:"posterior"`         // posterior after each quartet
 	Chances []gpuprof.Number `json:"chances"`           // final probability of each of Commits
 	Outcome *Outcome         `json:"outcome,omitempty"`
-	Before  []Earlier        `json:"before,omitempty"`
+	Before  []Earlier        `json:"before,omitempty"` // results of earlier searches, of wider ranges
 }
 
 // Earlier is a commit that an earlier search of a wider range found.
@@ -64,14 +64,14 @@ func (c Commit) Short() string { return c.ID[:min(len(c.ID), 7)] }
 
 // Options are the settings of a search.
 type Options struct {
-	Threshold  float64 `json:"threshold"`
-	Confidence float64 `json:"confidence"`
+	Threshold  float64 `json:"threshold"`  // smallest relevant relative change, as in a gate
+	Confidence float64 `json:"confidence"` // probability at which a commit is named
 	// Scatter is the logarithmic standard deviation between builds of equal code. ScatterFrom names its source.
 	Scatter     float64 `json:"scatter"`
 	ScatterFrom string  `json:"scatter_from"`
 	BudgetS     float64 `json:"budget_s"`
 	Seed        uint64  `json:"seed"`
-	// Faster searches for the commit from which the metric is better.
+	// Faster searches for the first commit with a better metric, instead of a worse one.
 	Faster bool `json:"faster,omitempty"`
 	// Keeps reports that builds are kept, so that none is repeated.
 	Keeps bool `json:"keeps_builds,omitempty"`

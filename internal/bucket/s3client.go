@@ -25,8 +25,8 @@ import (
 const (
 	firstRegion = "us-east-1" // answers requests about buckets of other regions with their region
 	attempts    = 6           // for one request
-	// pageEntries is what a page of a list takes from the limit of entries beside its names: an empty page costs a
-	// request too.
+	// pageEntries is the number of entries that each page of a list counts in addition to its names, against the limit of
+	// entries: an empty page costs a request too.
 	pageEntries = 256
 )
 
@@ -37,7 +37,7 @@ type client struct {
 	region    atomic.Pointer[string] // given by the user, or last named by the service
 	keys      *credentials.Credentials
 	transport http.RoundTripper
-	limit     time.Duration // requestTime
+	limit     time.Duration // time limit of a request: requestTime, except in tests
 }
 
 func newClient(service *url.URL, bucket, region string, keys *credentials.Credentials) *client {

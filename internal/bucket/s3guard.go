@@ -19,8 +19,8 @@ const (
 	answerBytes    = 32 << 20 // bytes of a page of a list, which has at most 1,000 names
 	answerElements = 1 << 16  // XML elements of a page, 22 per name: the library allocates 700 bytes for the shortest
 	refusalBytes   = 1 << 20
-	// requestTime limits a request, from sending to the last byte of the answer. For slow lines, a second is added per
-	// slowLine bytes of the request and the expected answer.
+	// requestTime limits a request, from sending to the last byte of the answer. For slow networks, a second is added
+	// per slowLine bytes of the request and the expected answer.
 	requestTime = time.Minute
 	slowLine    = 1 << 20
 )

@@ -13,7 +13,7 @@ import (
 const mountPoint = "sys/fs/cgroup"
 
 // Dirs returns the folders of this process's groups, from the innermost up to the mount, because every level may set a
-// limit. Those of version 2 come first, then those of version 1 of the controller. root is the machine's file tree;
+// limit. Groups of version 2 come first, then the controller's groups of version 1. root is the machine's file tree;
 // names have no leading slash.
 func Dirs(root fs.FS, controller string) []string {
 	two, one := findGroups(root, controller)
@@ -123,8 +123,8 @@ func relativeTo(root, group string) (string, bool) {
 	return group, false
 }
 
-// groupDirs lists the folders of a group and its ancestors, the mount last: a container often has its own group there,
-// although /proc has the outer path.
+// groupDirs lists the folders of a group and its ancestors, the mount last. In a container the mount is often the
+// container's own group, although /proc has the path outside of the container.
 func groupDirs(m mount, group string) []string {
 	var dirs []string
 	rest, _ := relativeTo(m.root, group)

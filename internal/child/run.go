@@ -22,7 +22,7 @@ import (
 // Patience is the time between SIGTERM and SIGKILL.
 const Patience = 5 * time.Second
 
-// MostOutput returns the default limit of a program's standard output, bytes: that of a document file.
+// MostOutput returns the default limit of a program's standard output, bytes: the size limit of a document's text.
 func MostOutput() int64 { return outside.DocumentText() }
 
 const (
@@ -80,7 +80,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(&printed, p.Stdout) // until its end, or until End closes it
+		_, _ = io.Copy(&printed, p.Stdout) // until the output ends, or End closes the pipe
 	}()
 	var late <-chan time.Time
 	if c.Limit > 0 {

@@ -31,7 +31,7 @@ type cleanupNote struct {
 
 const (
 	scratchPrefix = "gpuprof-"
-	// The name is not .owner: earlier versions lock a file of that name, and take a folder without the lock for
+	// The name is not .owner: earlier versions lock a file named .owner, and treat a folder without that lock as
 	// abandoned.
 	noteFile = "left.json"
 )

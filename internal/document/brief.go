@@ -6,7 +6,8 @@ const (
 	DefaultTokens = 2000
 	// LeastTokens is the smallest limit: the head of a document and one finding fit.
 	LeastTokens = 600
-	// BytesPerToken is a safe estimate: six brief documents had 3.19 to 3.99 (o200k_base, cl100k_base; 2026-11-28).
+	// BytesPerToken is a lower estimate: six brief documents had 3.19 to 3.99 bytes per token (o200k_base, cl100k_base;
+	// 2026-11-28).
 	BytesPerToken = 3
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// early is a row for files from before the head had the present names of kinds. A file that gave this kind and has this
-// member is of kind is. No kind of a later row has the member.
+// early is a rule for files that were written before the kinds got their present names. A file with the kind gave and
+// the given member has the present kind is. Files of later rows never have that member.
 type early struct {
 	gave   gpuprof.DocumentKind
 	member string
@@ -45,8 +45,9 @@ func earlyFiles() []early {
 
 const mostHead = 4 << 10
 
-// HeadOf reads the envelope of a JSON text, or of the first document in a list; text may end after the envelope. An
-// early file gets its kind by its members. Version is empty if gpuprof did not write the text, Kind if it is unknown.
+// HeadOf reads the envelope of a JSON text, or of the first document in a list; text may end after the envelope. A
+// file in earlyFiles gets its kind by its members. Version is empty if gpuprof did not write the text. Kind is empty if
+// it is unknown.
 func HeadOf(text []byte) gpuprof.Head {
 	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
 		text = text[i+1:]

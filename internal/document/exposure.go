@@ -11,10 +11,10 @@ import (
 // oldExposure is the warning code of a run of schema 1.0 whose exposed times cannot be recomputed.
 const oldExposure = "old-exposed-times"
 
-// renewExposure recomputes the exposed times of a run of schema 1.0, or adds a warning if that is impossible. Time in
-// which a copy and a kernel overlap was exposed time of the stage that comes first in the step; now it is the kernel's.
-// Kernels of one lane never overlap. So what a kernel stage's exposed time lacks of its device time was counted for the
-// copy before it, and moves back.
+// renewExposure recomputes the exposed times of a run of schema 1.0, or adds a warning if that is impossible. In schema
+// 1.0, time in which a copy and a kernel overlap was exposed time of the stage that comes first in the step; now it is
+// the kernel stage's. Kernels of one lane never overlap. So a kernel stage's device time that was not exposed time was
+// counted for the copy before it, and moves to the kernel stage.
 func renewExposure(r *gpuprof.Run) {
 	if r.CopiesYield() {
 		return

@@ -69,8 +69,8 @@ func JSONElements(text []byte, each func(value []byte) bool) (ok bool) {
 	}
 }
 
-// JSONValue returns the first value of a text and the text after it. The value is "" at the end of the text, and all of
-// it if incomplete.
+// JSONValue returns the first value of a text and the text after it. The value is empty at the end of the text; an
+// incomplete value is the whole text.
 func JSONValue(text []byte) (value, rest []byte) {
 	i := jsonSpace(text, 0)
 	if i >= len(text) {

@@ -155,7 +155,7 @@ func secretName(name, value string) bool {
 }
 
 // shortSecret splits an argument into a one-letter flag and its secret (mysql -pSECRET); flag is "" for other
-// arguments. said has the words before arg, among them the program.
+// arguments. The set said has the words before arg, among them the program.
 func shortSecret(said map[string]bool, arg string) (flag, value string) {
 	if len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
 		return "", ""

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/loadtest"
 )
 
-// renewRequests removes the times of late senders (coordinated omission) from the latencies of runs before schema 1.8.
+// renewRequests removes latency percentiles that a late sender determined (coordinated omission) from a run before
+// schema 1.8.
 func renewRequests(r *gpuprof.Run) {
 	q := r.Requests
 	if q == nil || q.SenderLate != "" || q.OnSchedule != nil { // runs with a schedule record the sender's delay

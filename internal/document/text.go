@@ -13,7 +13,7 @@ import (
 
 // CleanText makes a foreign text fit for one line of a terminal, a log or a report. White space that breaks lines
 // becomes a blank. Invalid UTF-8, control characters and format characters (which may reorder text) become U+FFFD. A
-// blank splits commands that build servers search for in lines ("##[", "##vso["). Clean text is returned as it is.
+// blank is inserted into commands that build servers execute ("##[", "##vso["). Clean text is returned unchanged.
 func CleanText(s string) string {
 	if !plainText(s) {
 		s = strings.Map(cleanRune, s)

@@ -132,7 +132,7 @@ func (e *Entry) setParts(fields map[string]string) error {
 	return nil
 }
 
-// Find returns the entries with a name, of any kind: some warnings have the name of a rule. It also knows former names
+// Find returns the entries with a name, of any kind: some warnings have the name of a rule. It also finds former names
 // of rules. If there is no entry, the error names the nearest.
 func Find(name string) ([]Entry, error) {
 	all, err := All()

@@ -17,7 +17,7 @@ import (
 // Shares lists the percentiles of a summary as shares.
 func Shares() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
 
-// Enough reports whether count times determine a percentile: at least ten of them must exceed it.
+// Enough reports whether a number of recorded times (count) determines a percentile: at least ten must exceed it.
 func Enough(share float64, count int64) bool {
 	return float64(count)*(1-share) >= 10*(1-1e-9)
 }
@@ -175,7 +175,8 @@ func (t *countTable) accumulate() {
 	}
 }
 
-// percentiles appends the percentiles of one draw to the lists into. picked has how often the draw took each block.
+// percentiles appends the percentiles of one draw to into, which has a list per share. picked[b] is the number of times
+// that the draw took block b.
 func (t *countTable) percentiles(picked []int, shares []float64, into [][]float64) {
 	within := func(row int) (n int64) {
 		for b, times := range picked {

@@ -83,8 +83,8 @@ func summariseField(r *loadtest.Requests, of func(*loadtest.Served) *loadtest.Re
 const leastBeyond = 4
 
 // dropUncertain removes the intervals of percentiles that too few excursions of the queue exceed. An excursion lasts
-// about one relaxation time. For M/D/1 at a load of 0.9, 88 % of the intervals cover p99 if the time beyond p99 is two
-// or three relaxation times, and 91 % if it is four. If it is a fifth of one, half of them do.
+// about one relaxation time. For an M/D/1 queue at a load of 0.9, 88 % of the intervals cover p99 if the time beyond
+// p99 is two or three relaxation times. It is 91 % for four relaxation times, and 50 % for a fifth of one.
 func dropUncertain(sum *loadtest.LatencySummary, r *loadtest.Requests) {
 	if !(r.Throughput > 0) || r.Rate == 0 {
 		return

@@ -10,9 +10,9 @@ import (
 const (
 	// lateShare is the p99 of the sender's lateness, in median latencies, from which it distorts the measured tail.
 	lateShare = 0.05
-	// bunched is the number of requests that fall due during the lateness, from which a late sender sends bursts, if
-	// the lateness exceeds a batch's duration. With a long queue the median latency is large, so that lateShare does
-	// not detect this.
+	// bunched is the number of requests due during the sender's lateness above which the sender sends bursts, if the
+	// lateness also exceeds a batch's duration. With a long queue the median latency is large, so that lateShare does
+	// not detect these bursts.
 	bunched = 10
 )
 

@@ -33,8 +33,8 @@ type launcherRow struct {
 	matches func(get func(string) string) bool
 }
 
-// launchers returns the rows in order of precedence. If an allocation's own launcher started another launcher, the
-// latter comes first: the allocation's variables then describe the daemon of that other launcher, and not the ranks.
+// launchers returns the rows in order of precedence. If an allocation's own launcher, such as srun, starts another one,
+// such as mpirun, the started one comes first: the variables of srun then describe mpirun's daemons and not the ranks.
 func launchers() []launcherRow {
 	return []launcherRow{
 		{launcher: "explicit", rank: []string{"GPUPROF_RANK"}, world: []string{"GPUPROF_WORLD"}, local: []string{"GPUPROF_LOCAL_RANK"},

@@ -30,7 +30,7 @@ type Requests struct {
 
 	Processes []Served `json:"processes"` // in the order in which they ran
 
-	// Summaries over all processes.
+	// Summaries over all processes: the whole latency, its parts in the queue and in the service, and the sender's delay.
 	Latency LatencySummary `json:"latency"`
 	Queue   LatencySummary `json:"queue_time"`
 	Service LatencySummary `json:"service_time"`
@@ -75,12 +75,12 @@ func (r *Requests) AsOnSchedule() *OnSchedule {
 
 // Values of Requests.From, and of Requests.Waits.
 const (
-	FromSchedule  = "schedule"
-	FromSend      = "send"
-	FromFirstByte = "first-byte"
+	FromSchedule  = "schedule"   // the scheduled time of the request
+	FromSend      = "send"       // the time at which the request was sent
+	FromFirstByte = "first-byte" // the arrival of the request's first byte
 
-	WaitsRoom   = "room"
-	WaitsAnswer = "answer"
+	WaitsRoom   = "room"   // room in the queue
+	WaitsAnswer = "answer" // the answer to the previous request
 )
 
 // ReasonGenerator is the reason of a partial run whose sender missed its schedule, and so determined the latencies.
@@ -177,15 +177,15 @@ func (l *LatencySummary) At(share float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
-// SentLate removes the latency percentiles that a late sender determines: all, or those above p50. why describes the
-// sender.
+// SentLate removes the latency percentiles that a late sender determines: all if all is set, otherwise those above p50.
+// why describes the sender.
 func (r *Requests) SentLate(why string, all bool) {
 	r.SenderLate = why
 	r.Latency.Percentiles = slices.DeleteFunc(r.Latency.Percentiles, func(p Percentile) bool { return all || p.Share > 0.5 })
 }
 
-// Told returns the largest percentile, as a share, that the service determines and not the sender: 1 if the sender was
-// in time, 0.5 if it was late, 0 if it determines p50 too.
+// Told returns the largest percentile, as a share, that the service determines and not the sender. It is 1 if the
+// sender was in time, 0.5 if a late sender determines the percentiles above p50, and 0 if it determines p50 too.
 func (r *Requests) Told() float64 {
 	if r.SenderLate == "" {
 		return 1

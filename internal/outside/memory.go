@@ -19,9 +19,8 @@ const (
 	traceMemory    = 2 << 30
 )
 
-// Parts of the memory limit, in 512ths: for the text, which exists twice while it grows, and for the decoded data,
-// which exist together with the text. The rest is for the program and garbage. A run with the shortest steps takes two
-// megabytes per second of its measurement.
+// Parts of the memory limit, in 512ths: textPart for the text, of which two copies exist while it grows, and
+// decodedPart for the decoded data, which exist together with the text. The remainder is for the program and garbage.
 const (
 	whole       = 512
 	textPart    = 80

@@ -32,7 +32,8 @@ func waitFor(ctx context.Context, open func() (*os.File, error)) (*os.File, erro
 	}
 }
 
-// interruptible reads a pipe or a device until ctx ends. A blocked read then goes on alone, into its own buffer.
+// interruptible reads a pipe or a device until ctx ends. A read that is blocked then continues in its own goroutine,
+// into its own buffer.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader

@@ -46,7 +46,7 @@ func (p Process) Alive() bool {
 	return !isZombie(p.Pid) && (p.Start == 0 || now == 0 || now == p.Start)
 }
 
-// Prefix begins the names of temporary files and folders beside the user's files.
+// Prefix begins the names of temporary files and folders in the user's folders.
 const Prefix = ".gpuprof-"
 
 // Numbers of base-36 digits for the machine, the process and its start. All names have equal length, since the length

@@ -14,7 +14,8 @@ func (b *Block) reachableSize() int64 {
 	return b.Size
 }
 
-// expandSegment backs the first range of holes and idle blocks, in an expandable segment, that has room for want.
+// expandSegment gets memory for the holes in the first range of adjacent holes and idle blocks that is large enough for
+// want. It returns the idle block of that range.
 func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	b := p.findRoom(want)
 	if b == nil {
@@ -36,7 +37,7 @@ func (p *Pool) expandSegment(want *Block) (*Block, error) {
 	return b, nil
 }
 
-// findRoom returns the first block from which on idle blocks and holes together have room for want.
+// findRoom returns the first block of the first range of adjacent holes and idle blocks that is large enough for want.
 func (p *Pool) findRoom(want *Block) *Block {
 	holes := &want.of.holes
 	first := *want
@@ -61,7 +62,7 @@ func (p *Pool) findRoom(want *Block) *Block {
 	}
 }
 
-// mapHole backs the first bytes of a hole, in whole pages, and returns the idle block that contains them.
+// mapHole gets memory for the first bytes of a hole, in whole pages, and returns the idle block that contains them.
 func (p *Pool) mapHole(b *Block, bytes int64) (*Block, error) {
 	bytes = roundUp(bytes, p.set.pageSize(b.of.small))
 	if err := p.set.Pages.Grow(b.Segment, b.Offset, bytes); err != nil {

@@ -17,14 +17,14 @@ type Driver interface {
 	Unmap(segment int) error
 }
 
-// Pager provides the memory of expandable segments, in whole pages: Grow backs a part of a segment, Shrink returns its
-// memory.
+// Pager provides the memory of expandable segments, in whole pages: Grow adds memory to a part of a segment's address
+// space, Shrink takes it away.
 type Pager interface {
 	Grow(segment int, offset, bytes int64) error
 	Shrink(segment int, offset, bytes int64) error
 }
 
-// Addresser is a Driver that knows the base addresses of its segments, for Settings.Order ByAddress.
+// Addresser is a Driver that returns the base addresses of its segments, for Settings.Order ByAddress.
 type Addresser interface {
 	Base(segment int) uint64
 }

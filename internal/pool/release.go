@@ -2,7 +2,8 @@ package pool
 
 import "fmt"
 
-// Trim returns whole idle segments, and idle pages of expandable ones, of pool 0 and of the Releaser's pools.
+// Trim returns memory to the driver: whole idle segments, and idle pages of expandable segments, of pool 0 and of the
+// Releaser's pools.
 func (p *Pool) Trim() error {
 	p.shelfFor(0, 0)
 	for _, of := range p.shelves[0] {
@@ -23,7 +24,8 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// Return returns the idle memory of a pool other than 0, small requests first. Trim returns pool 0 in another order.
+// Return returns the idle memory of a pool other than 0 to the driver, first the segments of small requests. Trim
+// returns pool 0 in another order.
 func (p *Pool) Return(pool int) error {
 	p.shelfFor(0, pool)
 	for _, of := range []*shelf{p.shelves[pool][1], p.shelves[pool][0]} {

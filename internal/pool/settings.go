@@ -14,7 +14,7 @@ const (
 	mediumMost  = 10 << 20 // from this size on a request has its own segment
 	mediumWhole = 20 << 20 // a segment of smaller requests, unless large_segment_size_mb is set
 	largeGrain  = 2 << 20  // segments of one request are rounded up to a multiple of it
-	oversize    = 20 << 20 // with MaxSplit: a block exceeding a large request by this much does not serve it
+	oversize    = 20 << 20 // with MaxSplit, a request of at least MaxSplit gets no block that is larger by this
 )
 
 // errNoRoom is the error if no cached memory could be returned for a request; errLimit, if a request exceeds Allowed.
@@ -28,9 +28,9 @@ type Order uint8
 
 // Keys by PyTorch version.
 const (
-	BySegment Order = iota // from 2.13: segment number, then address
-	ByBlock                // 2.12: block number
-	ByAddress              // up to 2.11: address
+	BySegment Order = iota // PyTorch from 2.13: segment number, then address
+	ByBlock                // PyTorch 2.12: block number
+	ByAddress              // PyTorch up to 2.11: address
 )
 
 func (o Order) String() string { return [...]string{"segment", "block", "address"}[o] }

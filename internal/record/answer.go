@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// AnswerLive answers while a program is recorded: how busy the GPU was that waited longest for launches, or without any
-// activity how many processes of h are in which state. It judges nothing; gpuprof analyze does. gone reports that the
+// AnswerLive summarizes a recording in progress: the busy share of the GPU that waited longest for launches, or without
+// activity the number of processes of h in each state. It judges nothing; gpuprof analyze does. gone reports that the
 // recording has ended; dir is the folder as the user named it.
 func AnswerLive(dir string, live []Live, h *Hook, gone bool) gpuprof.Answer {
 	a := gpuprof.Answer{Verdict: "recording", Tone: gpuprof.TonePlain, Action: &gpuprof.Action{Text: "Wait for the end of the recording. Then gpuprof analyze reads it."}}
@@ -67,7 +67,7 @@ func (r *Result) Answer() gpuprof.Answer {
 			a.Action = &gpuprof.Action{Text: "Correct the program's own failure, then record it again."}
 		}
 	}
-	a.Sentence = strings.TrimSuffix(a.Sentence, ".") + "." // it begins with a name, which keeps its spelling
+	a.Sentence = strings.TrimSuffix(a.Sentence, ".") + "." // no capital: it begins with a file name
 	return a
 }
 

@@ -46,7 +46,7 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 // followEvery is the interval between two reads of the recorder's files.
 const followEvery = 200 * time.Millisecond
 
-// follower decides during the program when the recording is long enough.
+// follower checks, while the program runs, whether the recording is long enough.
 type follower struct {
 	done chan struct{}
 	wg   sync.WaitGroup
@@ -54,7 +54,7 @@ type follower struct {
 }
 
 // startFollower starts a goroutine that asks the recorder to stop once the requested steps are recorded. If the program
-// shows no steps, it asks WindowAfter + Window after the first kernel.
+// shows no steps, it stops the recorder at WindowAfter + Window after the first kernel.
 func startFollower(ctx context.Context, o *Options, in *injection, s *signals) *follower {
 	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)
@@ -133,7 +133,7 @@ func hasKernel(path string) bool {
 }
 
 // addCUDA renames the recorder's files to traces, lists them, and removes files without an event. left is the number of
-// records cut off, by file.
+// records that cutToWindow removed, by file.
 func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
@@ -145,7 +145,7 @@ func (r *Result) addCUDA(o *Options, left map[string]int64) {
 		to := filepath.Join(o.Dir, traceName(path))
 		if err := os.Rename(path, to); err != nil {
 			to = path
-			if taken := findRenamed(o.Dir, p.File); taken != "" { // a window recorded in the running program renamed it
+			if taken := findRenamed(o.Dir, p.File); taken != "" { // an earlier call of Window renamed it
 				to = taken
 			}
 		}
@@ -159,7 +159,7 @@ func (r *Result) addCUDA(o *Options, left map[string]int64) {
 	}
 }
 
-// findRenamed returns the trace that an earlier window made of a recording, or "".
+// findRenamed returns the trace to which an earlier call of Window renamed a recording, or "".
 func findRenamed(dir, file string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
 	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {

@@ -24,8 +24,8 @@ type CUDAProcess struct {
 	OwnNS   int64  `json:"own_ns,omitempty"` // time spent in the recorder, ns
 	// LeftOut counts the CUPTI and NVTX records that begin after the window and were cut from the file.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Lost counts missing records by reason: dropped by CUPTI, without a buffer, not written to the file, lost names,
-	// lost NVTX calls.
+	// Lost has five counts: records that CUPTI dropped, buffers that were lost, records that were not written to the
+	// file, lost names, and lost NVTX calls.
 	Lost []int64 `json:"lost,omitempty"`
 	// Aside is the reason why the recorder recorded nothing: torch, driver.
 	Aside  string      `json:"aside,omitempty"`

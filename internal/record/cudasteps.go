@@ -13,8 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// growth is the factor by which a file grows between two searches, so that all searches read at most three times its
-// final size.
+// growth is the factor by which a recording grows between two searches for steps. All searches together then read at
+// most three times its final size.
 const growth = 1.5
 
 // stepsSeen summarizes the steps in one process's recording so far.
@@ -56,8 +56,8 @@ func medianStep(x *analyze.Index) int64 {
 	return took[len(took)/2]
 }
 
-// stepsToSkip returns the number of first steps to omit. That is Skip, and without SkipExact at most as many as fit
-// into Longest.
+// stepsToSkip returns the number of first steps to omit: Skip, but without SkipExact at most as many as fit into
+// Longest.
 func (o *Options) stepsToSkip(period time.Duration) int {
 	if o.SkipExact || period <= 0 {
 		return o.Skip
@@ -69,7 +69,7 @@ func (o *Options) stepsToSkip(period time.Duration) int {
 const leastSteps = 3
 
 // hasEnough reports whether a recording has the requested and the skipped steps, and all steps together last at least
-// Window; that rejects the short loops of a program that starts up.
+// Window. The minimum duration rejects short loops during the program's startup.
 func (s stepsSeen) hasEnough(o *Options) bool {
 	if s.steps == 0 || !s.fresh {
 		return false
@@ -96,7 +96,7 @@ func newStretch(o *Options, dir string) stretch {
 }
 
 // isRecorded reports whether every recording is complete: it has the requested steps, has ended, has no kernel, or
-// found no step within its window.
+// has no step within its window.
 func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
 		if !slices.ContainsFunc(w.files(), hasKernel) {
@@ -134,8 +134,8 @@ func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen)
 	return w.look(ctx, path)
 }
 
-// cutToWindow removes records from behind the window of recordings without steps. left is the number of removed records
-// by file; a recording that cannot be cut keeps all.
+// cutToWindow removes the records after the window from recordings without steps. left is the number of removed records
+// by file. A recording that cannot be cut keeps all records.
 func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	var errs []error

@@ -25,8 +25,9 @@ func (c CUPTI) Release() string {
 	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
 }
 
-// releaseOf returns the CUDA release of a version of CUPTI's interface; 0 if unknown. From 13.0 the version is the
-// release. Up to 12.9 the interface has its own numbers, and of releases with the same number the last is returned.
+// releaseOf returns the CUDA release (1000 * major + 10 * minor) of a version of CUPTI's interface; 0 if unknown. From
+// 13.0 the version contains the release. Up to 12.9 the interface has its own numbers; if several releases share one,
+// releaseOf returns the last of them.
 func releaseOf(version int) int {
 	switch v := version; {
 	case v >= 130000:
@@ -81,7 +82,7 @@ func FindCUPTI(env []string, program string, driver int, ask func(path string) (
 		switch {
 		case newer(a) != newer(b):
 			return map[bool]int{true: 1, false: -1}[newer(a)]
-		case newer(a): // of the too new ones, the closest first
+		case newer(a): // of the releases that are too new, the oldest first
 			return cmp.Compare(a.CUDA, b.CUDA)
 		}
 		return cmp.Compare(b.CUDA, a.CUDA)
@@ -154,8 +155,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// SilentCUPTI returns the first libcupti in the searched folders, or "", for machines without a driver: there libcupti
-// 13.3 and later return no version.
+// SilentCUPTI returns the first libcupti in the searched folders, or "". It does not ask for a version, since libcupti
+// 13.3 and later report none on a machine without a driver.
 func SilentCUPTI(searched []string) string {
 	for _, dir := range searched {
 		if found := cuptiIn(dir); len(found) > 0 {

@@ -18,8 +18,9 @@ import (
 //go:embed hook/*.py
 var hookFiles embed.FS
 
-// WriteHook writes a hook into a folder: its modules (hook/*.py), config.json, and this package's sitecustomize.py. This
-// script waits for `import torch`, then loads gpuprof_hook.py from its own folder, and appends events to the file status.
+// WriteHook writes a hook into a folder: its modules (hook/*.py), config.json, and this package's sitecustomize.py.
+// This script waits for `import torch`, then loads gpuprof_hook.py from its own folder. It appends events to the file
+// status.
 func WriteHook(dir string, modules embed.FS, config any, status string) error {
 	text, err := json.Marshal(config)
 	if err != nil {

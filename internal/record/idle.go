@@ -177,7 +177,7 @@ func (w *stretch) collectWindow(ctx context.Context, from int64) (*Result, error
 // another file within the window: that file is removed, and its records count as left out.
 func (w *stretch) processesSince(from int64, left map[string]int64) (out []CUDAProcess) {
 	all := readCUDAFrom(w.dir, from)
-	full := map[int]int{} // index in out
+	full := map[int]int{} // indices in out of recordings that reached the size limit, by process
 	for i := range all {
 		p := &all[i]
 		if first, ok := full[p.PID]; ok && p.File != "" {

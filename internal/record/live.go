@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/read/cupti"
 )
 
-// LiveStretch is the time that a live view shows.
+// LiveStretch is the length of the last part of a recording that a live view shows.
 const LiveStretch = 30 * time.Second
 
 // Live summarizes a process's activity at the end of its recording.
@@ -26,7 +26,7 @@ type Live struct {
 	At    time.Time
 	Over  time.Duration // measured time
 	Ended bool          // the recording has ended
-	// StepNS is the median time of the Steps that Source found, ns; 0 without steps.
+	// StepNS is the median time of the Steps steps, ns; 0 without steps. Source is the event that marks the steps.
 	Steps   int
 	StepNS  int64
 	Source  string
@@ -49,8 +49,8 @@ type LiveRow struct {
 	NS, Bytes int64
 }
 
-// LiveOf summarizes the end, of length stretch, of each process's newest recording in a folder. Processes without
-// activity in it are omitted.
+// LiveOf summarizes each process's newest recording in a folder: its last part, as long as stretch. It omits processes
+// without activity in that time.
 func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
 	var out []Live
 	for _, path := range liveFiles(dir) {

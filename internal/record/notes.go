@@ -127,7 +127,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 }
 
-// explainSteps warns of fewer steps than requested, and of steps that may be other ones than the user means.
+// explainSteps warns of fewer steps than requested, and of recorded steps that may not be the ones the user means.
 func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {

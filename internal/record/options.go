@@ -72,8 +72,8 @@ type Options struct {
 	// interface version from a separate process; nil leaves versions unknown.
 	DriverCUDA int
 	AskCUPTI   func(path string) (int, error)
-	// Idle makes the CUDA recorder wait for requests by Window. Rolling records as long as the program runs and keeps
-	// only the end, for a live view.
+	// Idle makes the CUDA recorder wait for requests of the function Window. Rolling records as long as the program runs
+	// and keeps only the end, for a live view.
 	Idle, Rolling bool
 	// RecorderConfig holds "name=number" lines that precede the recorder's settings.
 	RecorderConfig string

@@ -13,8 +13,8 @@ type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
 	AfterS  float64 `json:"after_s"`
-	// Ratio is the time of a recorded step over the time of a step without recording, for which the means before and
-	// after count equally; 0 if unknown.
+	// Ratio is DuringS over the mean of all steps before and after the recording, computed in the same way; 0 if
+	// unknown.
 	Ratio float64 `json:"ratio"`
 	// Uneven reports that the steps before and after differ too much for a Ratio.
 	Uneven  bool    `json:"uneven,omitempty"`
@@ -24,7 +24,7 @@ type Overhead struct {
 // fewest is the minimum number of steps for a mean.
 const fewest = 3
 
-// pace is the largest ratio between the step times before and after the recording for which there is a Ratio.
+// pace is the largest ratio between the mean step times before and after the recording for which there is a Ratio.
 const pace = 1.5
 
 // overheadOf compares the step times of a process before, during and after its recording; nil if no recorded step was

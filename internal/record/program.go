@@ -13,7 +13,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// Select the recorder by the command line alone. Other knowledge would need a further run of the program.
+// The recorder is chosen by the command line and the scripts that it names: to find out more, the program would have to
+// run twice.
 
 var (
 	pythonName   = lazyregexp.New(`^(python|pypy|ipython|jupyter)[0-9.]*t?d?$|^(torchrun|accelerate|deepspeed|lightning|composer|pytest|py\.test|pyinstrument|horovodrun)$`)

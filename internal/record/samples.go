@@ -15,7 +15,8 @@ import (
 // mostStacks limits the stacks read from a file of samples; the hook writes fewer.
 const mostStacks = 1 << 16
 
-// samplesHead is the first line of the hook's file of samples.
+// samplesHead is the first line of the hook's file of samples. model.HostSamples describes its fields: Loader has the
+// Fetches there, and Borders are indices into Frames.
 type samplesHead struct {
 	Version   int             `json:"version"`
 	Recorded  clocks          `json:"recorded"`
@@ -26,10 +27,10 @@ type samplesHead struct {
 	Throttled float64         `json:"throttled_s"`
 	Frames    []frame         `json:"frames"`
 	Borders   []int           `json:"borders"`
-	Facts     model.HostFacts `json:"facts"` // with keys in lower case
+	Facts     model.HostFacts `json:"facts"` // its JSON keys are in lower case
 }
 
-// sampledStack is one of the lines after the head.
+// sampledStack is one of the lines after the first: a call stack with its sampled time.
 type sampledStack struct {
 	Doing  model.Doing `json:"doing"`
 	Callee string      `json:"callee"`
@@ -58,7 +59,7 @@ func (f *frame) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&f.File, &f.Function, &f.Line, &f.Text, &f.Library})
 }
 
-// SamplesOf returns the hook's samples of the thread in a trace; nil if none can be read.
+// SamplesOf returns the hook's host samples for the process of a trace; nil if none can be read.
 func (r *Result) SamplesOf(trace string) *model.HostSamples {
 	if r.Hook == nil {
 		return nil

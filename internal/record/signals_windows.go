@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// passedOn lists the console's events. The console sends them to every program, so this process only has to survive.
+// passedOn lists the console's events. The console sends them to every program, so this process only ignores them.
 func passedOn() []os.Signal { return []os.Signal{os.Interrupt} }
 
 // askToEnd cannot be sent on Windows; the caller kills the program instead.

@@ -26,12 +26,12 @@ type Process struct {
 	Recorded int    `json:"recorded"` // steps in the trace so far
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all requested steps are in the trace
-	// Bounded reports that a limit ended the recording: of time, or of memory if Grown is set. Grown is the growth of
-	// the process's memory, bytes.
+	// Bounded reports that a limit ended the recording: the memory limit if Grown is set, otherwise the time limit.
+	// Grown is the growth of the process's memory, bytes.
 	Bounded bool  `json:"bounded,omitempty"`
 	Grown   int64 `json:"grown,omitempty"`
-	// Optimizer is the class of the optimizer that ends a recorded step. Place is its position among the thread's
-	// Optimizers, in the order of their steps.
+	// Optimizer is the class of the optimizer that ends a recorded step. Optimizers is the number of the thread's
+	// optimizers, and Place the position of this one in the order of their steps.
 	Optimizer  string `json:"optimizer,omitempty"`
 	Place      int    `json:"optimizer_place,omitempty"`
 	Optimizers int    `json:"optimizers,omitempty"`
@@ -45,13 +45,13 @@ type Process struct {
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // time to write the trace, s
 	// Samples is the file with clocks and stack samples of the thread that makes the steps, "" without one. Sampling
-	// reports that it is not complete yet.
+	// reports that this file is not complete yet.
 	Samples  string `json:"samples,omitempty"`
 	Sampling bool   `json:"-"`
 	// Aside is the reason why nothing was recorded: own-profiler, forked, nsys, many-processes, no-device, own-history.
 	Aside  string    `json:"aside,omitempty"`
 	Errors []string  `json:"errors,omitempty"`
-	Before []float64 `json:"before_s,omitempty"` // step times, s
+	Before []float64 `json:"before_s,omitempty"` // step times before, during and after the recording, s
 	During []float64 `json:"during_s,omitempty"`
 	Later  []float64 `json:"after_s,omitempty"`
 }
@@ -73,8 +73,8 @@ const kindPlain = "plain"
 // IsPlain reports whether the process was sampled without torch.
 func (p *Process) IsPlain() bool { return p.Kind == kindPlain }
 
-// usePlain puts the sampled processes without torch into Processes, if no process imported torch: of a program that
-// has ended those with a file.
+// usePlain adds the sampled processes without torch to Processes if no process imported torch. If the program has
+// ended, it leaves out processes without a file.
 func (h *Hook) usePlain(ended bool) {
 	if len(h.Processes) == 0 {
 		unwritten := func(p Process) bool { return ended && p.File == "" }
@@ -141,7 +141,8 @@ func ReadWatched(dir string) Hook {
 	return h
 }
 
-// readStatus reads the hook's event file; empty without a file. It skips broken lines, as a full disk leaves them.
+// readStatus reads the hook's event file; the result is empty without a file. It skips broken lines, which a full disk
+// leaves.
 func readStatus(path string) Hook {
 	h := Hook{Processes: []Process{}}
 	f, err := outside.OpenRegular(path, os.O_RDONLY, 0)

@@ -16,8 +16,8 @@ import (
 const (
 	// sampleEvery is the shortest interval of telemetry: it resolves a program's phases at negligible cost.
 	sampleEvery = 500 * time.Millisecond
-	// sampleCost limits sampling to 1/sampleCost of a processor's time, without the sampler's waits, which cost the
-	// program nothing.
+	// sampleCost limits the sampler's CPU time to 1/sampleCost of one processor. Its waits do not count, since they cost
+	// the program nothing.
 	sampleCost = 500
 	// capacity is the number of readings in a track. A full track drops every second reading, and its interval doubles.
 	capacity = 1200
@@ -104,7 +104,7 @@ func (t *tree) sampleTimed() (cost time.Duration, alive bool) {
 	return t.cpu() - before, alive
 }
 
-// stopSampling ends the sampling and returns the tracks and the largest total memory, bytes.
+// stopSampling ends the sampling and returns the tracks and the largest total resident memory, bytes.
 func (t *tree) stopSampling() (tracks map[string]gpuprof.Track, peak int64) {
 	t.cancel()
 	<-t.done

@@ -19,7 +19,7 @@ type LoadCurve struct {
 	Label  string
 	SLO    float64 // s; 0 if the runs have several
 	Points []LoadPoint
-	Late   []float64 // loads without a point, because a late sender may be why answers were late
+	Late   []float64 // loads left out, because a late sender may have delayed the answers
 }
 
 // LoadPoint is one run of a LoadCurve.
@@ -44,8 +44,8 @@ func (p LoadPoint) hasLateSender() bool {
 	return p.Requests.Told() == 0 || p.Requests.Told() < 1 && known && !keeps
 }
 
-// Knee returns the largest load at which the SLO is kept. If it is not kept at a smaller load, above is that load:
-// noise or a burst decided one of the two. Both are -1 if there is none.
+// Knee returns the largest load at which the SLO is kept. above is the smallest load below the knee at which the SLO is
+// not kept, because noise or a burst decided one of the two results. Each is -1 if there is none.
 func (c LoadCurve) Knee() (knee, above float64) {
 	knee, above = -1, -1
 	for _, p := range c.Points { // by rising load

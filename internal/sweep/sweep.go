@@ -39,8 +39,8 @@ func Answer(runs []*gpuprof.Run) gpuprof.Answer {
 }
 
 // winner names the setting with the highest throughput, or with the shortest step if work is not counted, and whether
-// its interval overlaps the next one's. The bar is the ratio of the two, with an interval from the ends of both, which
-// covers at least 90 %. text is "" and bar nil for fewer than two measured settings.
+// its interval overlaps the next one's. The bar is the ratio of the two, with an interval from the ends of both
+// intervals, which covers at least 90 %. text is "" and bar nil for fewer than two measured settings.
 func winner(runs []*gpuprof.Run) (text string, bar *gpuprof.Bar) {
 	var measured []*gpuprof.Run
 	counted, unit := true, ""
@@ -96,8 +96,8 @@ func winner(runs []*gpuprof.Run) (text string, bar *gpuprof.Bar) {
 	return text + "overlaps its own: neither is shown to be faster.", bar
 }
 
-// rateInterval returns the interval of a throughput, no narrower than the step's interval: a rate comes from few spans
-// of the run, and three equal ones give a narrow interval by chance, while single steps differ twofold.
+// rateInterval returns the interval of a throughput, widened to the step's interval. A rate comes from few spans of the
+// run: if three of them are equal by chance, its interval is narrow although single steps differ twofold.
 func rateInterval(rate, step *gpuprof.Series) [2]float64 {
 	ci, steps := rate.CI95, step.CI95
 	if ci == [2]float64{} || steps == [2]float64{} {

@@ -8,7 +8,7 @@ import (
 )
 
 // Program holds the part of a Result that exists only if tune measured the user's own program: tune -- COMMAND.
-// Ratios divide the steps (or whole runs) per second with the setting by those of the unchanged program.
+// Ratios divide the steps (or whole runs) per second with the setting by the unchanged program's.
 type Program struct {
 	Command []string `json:"command"` // with masked secrets
 	Metric  Metric   `json:"metric"`
@@ -88,8 +88,8 @@ type ProgramRun struct {
 	StartupS float64 `json:"startup_s,omitempty"`
 	Memory   int64   `json:"memory_bytes,omitempty"` // peak of the main process, on the GPU if it uses one
 	Seconds  float64 `json:"seconds"`                // wall time of the process
-	// Joules is the energy per step of the GPUs that the program used, in J; 0 if unknown, for a program that uses a GPU
-	// with the reason in EnergyUnknown.
+	// Joules is the energy per step of the GPUs that the program used, in J; 0 if unknown. If the program uses a GPU,
+	// EnergyUnknown then has the reason.
 	Joules        float64 `json:"joules,omitempty"`
 	EnergyUnknown string  `json:"energy_unknown,omitempty"`
 	// Losses holds the first values passed to backward, as hexadecimal floating point.
@@ -198,8 +198,8 @@ const (
 type LossCheck struct {
 	Verdict  Same `json:"verdict,omitempty"`
 	Compared int  `json:"compared"` // number of values
-	// Deviation is the largest difference between losses of the same step, divided by the size of the first loss; -1 if
-	// a loss is unreadable, or if two losses differ of which one is not finite.
+	// Deviation is the largest difference between losses of the same step, divided by the size of the first loss. It is
+	// -1 if a loss is unreadable, or if one of two differing losses is not finite.
 	Deviation float64 `json:"deviation"`
 }
 

@@ -164,8 +164,8 @@ type Effect struct {
 	To    string  `json:"to"`
 	Ratio float64 `json:"ratio"`
 	// CI95 is the simultaneous interval: all verdicts of the table hold together at 95 % (Holm). It is wider than a
-	// single interval. Of the user's own program, and in schema 1, it covers this row alone. P is the adjusted p-value
-	// of "no effect".
+	// single interval. For the user's own program, and in schema 1, it is the interval of this row alone. P is the
+	// adjusted p-value of "no effect".
 	CI95        [2]float64 `json:"ci95"`
 	P           float64    `json:"p_adjusted"`
 	Own         [2]float64 `json:"-"`          // 95 % interval of this ratio alone, for curves
@@ -179,8 +179,8 @@ type Effect struct {
 	// Losses and CPURatio (CPU time per step, with the setting over unchanged) exist for the user's own program only.
 	Losses   *LossCheck `json:"losses,omitempty"`
 	CPURatio float64    `json:"cpu_ratio,omitempty"`
-	// Joules is the energy per step with the setting, in J, and EnergyRatio its ratio to the unchanged program's of the
-	// same turns. Both are 0 if the energy is unknown.
+	// Joules is the energy per step with the setting, in J, and EnergyRatio its ratio to the energy of the neighbouring
+	// runs of the unchanged program. Both are 0 if the energy is unknown.
 	Joules      float64 `json:"joules,omitempty"`
 	EnergyRatio float64 `json:"energy_ratio,omitempty"`
 }
@@ -248,7 +248,7 @@ type Outcome struct {
 	WorkA float64     `json:"work_a"`
 	WorkB float64     `json:"work_b"`
 
-	Error   float64            `json:"error"` // of B
+	Error   float64            `json:"error"` // largest relative error of B; ErrorA of A
 	ErrorA  float64            `json:"error_a,omitempty"`
 	MemoryA int64              `json:"memory_a"`
 	MemoryB int64              `json:"memory_b"`

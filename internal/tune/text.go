@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Hint is a finding of the first measurement: knobs to change, and the seconds of a step that it claims.
+// Hint is a finding of the first measurement: knobs to change, and the largest possible saving in seconds per step.
 type Hint struct {
 	Rule   string           `json:"rule"`
 	Knobs  gpuprof.Settings `json:"knobs"`

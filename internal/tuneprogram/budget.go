@@ -10,13 +10,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// The budget holds for every run: a run gets a time limit so that it ends with the budget, and earlier where time is
-// reserved for a confirmation. Only the end of a stopped run's processes (child.Patience) comes on top.
+// Every run gets a time limit, so that it ends within the budget, less the time that is reserved for a confirmation.
+// Only the time to end a stopped run's processes (child.Patience) can exceed the budget.
 
 // Limits of one run.
 const (
-	slowdown   = 5                // times as long as a plain run
-	longerThan = 60 * time.Second // added to that, at most shareOfRun of the budget
+	slowdown   = 5                // a run's limit, in durations of a plain run
+	longerThan = 60 * time.Second // added to this limit, but at most shareOfRun of the budget
 	// shareOfRun is the largest part of the budget that is added to the limit of a run. It is shareOfSlow for a run whose
 	// setting costs many seconds once.
 	shareOfRun, shareOfSlow = 0.1, 0.25
@@ -29,9 +29,9 @@ func shareOf(d time.Duration, share float64) time.Duration { return time.Duratio
 
 func convertSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// decidingBudget returns the budget by which the search decides whether there is time for more. While recorded runs of
-// the resumed search are replayed, it is at least the budget under which the next of them was made: with a smaller one
-// the search would stop before it, and lose it.
+// decidingBudget returns the budget by which the search decides whether there is time for more runs. While runs of a
+// resumed search are replayed, it is at least the budget under which the next of them was made. With a smaller budget
+// the search would stop before that run, and lose it.
 func (e *engine) decidingBudget() time.Duration {
 	if len(e.replay) == 0 {
 		return e.Budget
@@ -48,7 +48,7 @@ func (e *engine) timeSpent() time.Duration {
 	return e.timeNow()
 }
 
-// timeNow returns the spent part of the budget, with the time of the resumed search.
+// timeNow returns the spent part of the budget, including the time of the resumed search.
 func (e *engine) timeNow() time.Duration { return e.before + e.Now().Sub(e.began) }
 
 // timeOf returns the expected time of one run with s.
@@ -69,10 +69,10 @@ func (e *engine) fitsBudget(runs, others int, s Set) bool {
 	return e.timeSpent()+need+e.reservedTime() <= e.decidingBudget()
 }
 
-// reservedTime returns the time that the present phase must leave for the confirmation. It reserves the pairs of a sign
-// test from the start if these take at most shareReserved of the budget; else a first stage of the gate, else the
-// fewest pairs that can decide. Once a setting is promising it reserves at least that first stage, for a setting with a
-// clear gain the sign test.
+// reservedTime returns the time that the present phase must leave for the confirmation. It is the time of a sign test,
+// or of a first stage of the gate, whichever first takes at most shareReserved of the budget. Otherwise it is the time
+// of the fewest pairs that can decide. Once a setting is promising, it is at least the time of a first stage, or of a
+// sign test for a setting with a clear gain.
 func (e *engine) reservedTime() time.Duration {
 	if e.reserved == 0 {
 		return 0
@@ -106,8 +106,7 @@ func (e *engine) limitRun(s Set) (limit time.Duration, byBudget bool) {
 	return min(left, most), left <= most
 }
 
-// boundRun runs the program once, not longer than the budget and the limit of a run allow: errStarved if no time is
-// left.
+// boundRun runs the program once, within the budget and the limit of a run. It returns errStarved if no time is left.
 func (e *engine) boundRun(s Set, run func(limit time.Duration) (tune.ProgramRun, error)) (tune.ProgramRun, error) {
 	limit, byBudget := e.limitRun(s)
 	if limit <= 0 {
@@ -136,8 +135,9 @@ func (e *engine) stopText(s Set, r tune.ProgramRun) string {
 	return text
 }
 
-// leastSlowdown returns the factor by which a stopped run is slower than every plain run at least, rounded down to a
-// tenth; 0 if unknown. A value of the user's own may change the work of a step or of a printed result.
+// leastSlowdown returns the factor by which a stopped run is at least slower than every plain run, rounded down to a
+// tenth; 0 if unknown. It is unknown if a value of --try may have changed the work of a step, or if the program prints
+// its time.
 func (e *engine) leastSlowdown(s Set, r tune.ProgramRun) float64 {
 	if r.AtLeast <= 0 || len(e.plain) == 0 || s.mostChange() == Users && e.p.Metric == tune.PerStep {
 		return 0

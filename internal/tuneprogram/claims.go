@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// Claim is a promise of a tuning guide. Settings of this package test the promise on the user's program.
+// Claim is a speedup that a tuning guide promises, with the settings that test it on the user's program.
 type Claim struct {
 	tune.Promise
 	Settings []string // setting names (knob=value) or knobs
@@ -25,7 +25,7 @@ type Claim struct {
 // claimPairs limits the pairs of runs per setting.
 const claimPairs = 6
 
-// nullClaim returns a claim about a setting that changes nothing: its interval shows the method's error.
+// nullClaim returns a claim about a setting without effect. Its measured interval shows the error of the method.
 func nullClaim() Claim {
 	return Claim{Promise: tune.Promise{ID: "a/a", Guide: "none", Claim: "no change: the error of the method itself",
 		Figure: "x1", Placebo: true, Null: true}, Settings: []string{"a/a"}}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// confirmSet compares a set with the unchanged program by up to three stages of a gate. If the budget ends a stage, the
-// pairs until then decide where they can.
+// confirmSet compares a set with the unchanged program by up to three stages of a gate. If the budget ends a stage
+// early, the pairs measured so far decide, if they suffice.
 func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 	c := tune.Confirmation{Knobs: s.Knobs(), Level: 0.95}
 	g := compare.NewGate(compare.Options{Seed: e.out.Seed, Tool: e.Tool})
@@ -48,7 +48,7 @@ func (e *engine) confirmSet(s Set) (tune.Confirmation, []pair, error) {
 }
 
 // pairsOfStage returns the number of pairs of a stage: as many as the gate can use, fewer if the budget has no room for
-// them. A later stage is worth its time if it completes the sign test or decides by itself.
+// them. A later stage has at least the pairs that complete the sign test, or that the gate needs for a decision.
 func (e *engine) pairsOfStage(s Set, g *compare.Gate, stage int, all []pair) int {
 	n, least := gatePairs, earlyPairs
 	if stage > 1 {
@@ -63,7 +63,8 @@ func (e *engine) pairsOfStage(s Set, g *compare.Gate, stage int, all []pair) int
 	return n
 }
 
-// addStage judges the pairs of a stage, of which the budget may have left too few, and all pairs by the sign test.
+// addStage returns the verdict after a further stage. The gate judges the stage's pairs, unless the budget left too few
+// of them, and a sign test judges all pairs.
 func (v verdict) addStage(g *compare.Gate, stage int, pairs, all []pair) (verdict, error) {
 	least := gatePairs
 	if stage == 1 {
@@ -123,8 +124,8 @@ func judgePairs(g *compare.Gate, stage int, pairs []pair) (verdict, error) {
 	return verdictOf(c, stage == 1 && len(g.Escalated()) > 0 || stage == 2 && len(g.Doubtful()) > 0), nil
 }
 
-// measurePairs runs n pairs of fresh processes in random order; errStarved if the budget is too short for them, with the
-// pairs until then.
+// measurePairs runs n pairs of fresh processes in random order. It returns errStarved, with the pairs measured so far,
+// if the budget is too short.
 func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error) {
 	if !e.fitsBudget(n, n, s) {
 		return nil, errStarved

@@ -14,19 +14,20 @@ import (
 
 // Meter reads the energy counters of the machine's GPUs while the program runs. It is zero without GPUs.
 type Meter struct {
-	// Counters return the joules that a GPU has used since some time, by its UUID; ok is false if it is unknown.
+	// Counters return the joules that a GPU has used since a fixed time, by the GPU's UUID; ok is false if the counter
+	// cannot be read.
 	Counters map[string]func() (joules float64, ok bool)
 	// Unknown is the reason why there are no counters.
 	Unknown string
 }
 
-// A counter updates every 20 to 100 ms. A window with at least leastUpdates of them has a figure.
+// A counter updates every 20 to 100 ms. The energy of a time with fewer than leastUpdates updates is unknown.
 const (
 	pollEvery    = 5 * time.Millisecond
 	leastUpdates = 10
 )
 
-// update is the value of a counter, in joules, from a time on.
+// update is a new value of a counter, in joules, and the time at which it was first read.
 type update struct {
 	at     time.Time
 	joules float64
@@ -58,7 +59,7 @@ func (m *Meter) start() (stop func() map[string][]update) {
 	}
 }
 
-// poll appends the counters that have moved.
+// poll appends an update to out for each counter whose value has changed.
 func (m *Meter) poll(out map[string][]update) {
 	for id, read := range m.Counters {
 		had := out[id]
@@ -97,7 +98,7 @@ func (m *Meter) setEnergy(r *tune.ProgramRun, h *hookResult, seen map[string][]u
 	}
 }
 
-// updatesOf returns the updates of the GPU with a UUID, or why there are none. Without UUIDs only a single GPU is known.
+// updatesOf returns the updates of the GPU with a UUID, or why there are none. An empty UUID selects the only GPU.
 func (m *Meter) updatesOf(id string, seen map[string][]update) (updates []update, unknown string) {
 	for known := range m.Counters {
 		if bareUUID(known) == bareUUID(id) || id == "" && len(m.Counters) == 1 {
@@ -118,8 +119,8 @@ func bareUUID(id string) string { return strings.ToLower(strings.TrimPrefix(id, 
 
 func epochTime(s float64) time.Time { return time.UnixMicro(int64(s * 1e6)) }
 
-// joulesBetween returns the increase of a counter between two times, interpolated between its updates. ok is false if
-// fewer than leastUpdates are between them, or none is on their other side.
+// joulesBetween returns the increase of a counter between two times, interpolated between its updates. ok is false with
+// fewer than leastUpdates updates between the times, with none before from, and with none after to.
 func joulesBetween(updates []update, from, to time.Time) (joules float64, ok bool) {
 	first, a := joulesAt(updates, from)
 	last, b := joulesAt(updates, to)
@@ -148,7 +149,8 @@ type energies struct {
 	logs   []float64 // natural logarithms of the ratios, tuned over base
 }
 
-// add adds a tuned run next to runs of the unchanged program. It adds nothing if one of them has no energy.
+// add adds the energy of a tuned run, and its ratio to the neighbouring runs of the unchanged program (base). It adds
+// nothing if the energy of one of the runs is unknown.
 func (e *energies) add(tuned tune.ProgramRun, base ...tune.ProgramRun) {
 	log := math.Log(tuned.Joules)
 	for _, r := range base {

@@ -48,7 +48,8 @@ func settingsAgainst(rule string) []string {
 	return nil
 }
 
-// recordings is the least budget, in plain runs, at which the program is recorded; recording takes about three runs.
+// recordings is the least budget at which the program is recorded, in durations of a plain run. A recording takes about
+// three.
 const recordings = 24
 
 // shareOfRecording is the largest part of the budget that the recording takes.

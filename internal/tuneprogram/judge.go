@@ -13,9 +13,9 @@ import (
 // The confirmation uses compare.Gate with the sides exchanged: the tuned program is the old side, and the gate must
 // find the unchanged program slower. A gain thus needs the same evidence as a regression.
 const (
-	gatePairs  = compare.Stage1Blocks // in the first stage; the minimum in further stages
-	earlyPairs = compare.EarlyBlocks  // in the first stage if the budget is too short for gatePairs
-	mostPairs  = 12                   // the maximum in a further stage
+	gatePairs  = compare.Stage1Blocks // pairs of the first stage; the minimum in further stages
+	earlyPairs = compare.EarlyBlocks  // pairs of the first stage if the budget is too short for gatePairs
+	mostPairs  = 12                   // largest number of pairs of a further stage
 )
 
 // gateResult wraps the cost of one process, in seconds, as one side of the gate.

@@ -8,8 +8,8 @@ import (
 )
 
 // lossDeviation returns the largest difference between two lists of losses, relative to the first loss, and the number
-// of compared losses. Relative to each loss, losses near zero would deviate too much. dev is -1 if a loss is not a
-// number, or if two losses differ of which one is not finite.
+// of compared losses. Differences relative to each loss would be too large for losses near zero. dev is -1 if a loss is
+// not a number, or if one of two differing losses is not finite.
 func lossDeviation(a, b []string) (dev float64, compared int) {
 	n := min(len(a), len(b))
 	scale := 0.0

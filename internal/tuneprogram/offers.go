@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// offer is a setting with the reason why this program does not need it, if there is one.
+// offer is a known setting, with the reason in without if this program does not need it.
 type offer struct {
 	Setting
 	without string // why the setting is left out; "" if it is offered
@@ -75,8 +75,8 @@ func offerFlags(seen *tune.Observed, gpu bool) []offer {
 	}
 }
 
-// offerLoaders offers DataLoader settings. Numbers of workers are offered as exact: the results stay the same bits
-// unless a sample or the sampler draws random numbers, which the loss check detects.
+// offerLoaders offers DataLoader settings. Settings of num_workers count as Exact: the results are bit-identical unless
+// a sample or the sampler draws random numbers, which the loss check detects.
 func offerLoaders(seen *tune.Observed, gpu bool, cpus int) (out []offer) {
 	var workers int
 	var persistent, pinned bool

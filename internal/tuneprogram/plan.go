@@ -25,7 +25,7 @@ func (e *engine) shortenPlan(r tune.ProgramRun) bool {
 		e.plan = Plan{min(max(int(math.Ceil(1/r.Cost)), leastWarm), mostWarm), steps}
 	}
 	if epoch := epochOf(&h.Seen); e.Steps == 0 && epoch > 1 && epoch <= mostEpoch && (probed || e.p.Epoch == 0) {
-		// Measure whole epochs: the start of a loader's workers would be missing from a part, or counted twice.
+		// Measure whole epochs: in a part, the start of a loader's workers would be missing, or counted twice.
 		e.p.Epoch = epoch
 		up := func(n int) int { return (n + epoch - 1) / epoch * epoch }
 		e.plan = Plan{up(e.plan.Warm), up(e.plan.Steps)}

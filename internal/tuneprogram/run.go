@@ -35,8 +35,8 @@ const lossesKept = 64
 // Plan has the numbers of warmup steps and measured steps of a run.
 type Plan struct{ Warm, Steps int }
 
-// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless. A run
-// that has not ended after limit is stopped with all its processes and has Stopped and no Cost.
+// Runner runs the program. A failure of the program is in the run's Failed; an error makes further runs pointless. A
+// run that has not ended after limit is stopped with all its processes: it has Stopped set and no Cost.
 type Runner interface {
 	Run(ctx context.Context, s Set, p Plan, limit time.Duration) (tune.ProgramRun, error)
 	// Switch runs the program once and switches each setting on and off between its steps, as c describes.
@@ -145,8 +145,8 @@ func (c *Command) runHooked(ctx context.Context, run *tune.ProgramRun, s Set, co
 	return nil
 }
 
-// stopRun marks a run that had not ended at a time, and computes the lowest cost that it can have. A run with steps
-// has one once its measurement began, which the hook notes in seconds since 1970.
+// stopRun marks a run that was stopped at a time, and sets the lower bound of its cost. A run with steps has a bound
+// only if its measurement had begun. The hook stores that time in a file, in seconds since 1970.
 func (c *Command) stopRun(run *tune.ProgramRun, at time.Time, out string) {
 	run.Stopped = tune.StopRun
 	if c.Whole {

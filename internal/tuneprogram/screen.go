@@ -50,8 +50,8 @@ func (e *engine) screenPasses() error {
 	return nil
 }
 
-// sortRows orders the settings for the first pass: those that findings name by their claim, then the others. Slow
-// settings come after fast ones, and settings that blocks have measured without a decision come last.
+// sortRows orders the settings for the first pass: first the settings that findings name, by the share of the step that
+// the findings claim. Slow settings follow fast ones. Settings that blocks measured without a decision are last.
 func (e *engine) sortRows() {
 	slices.SortStableFunc(e.rows, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.claim, a.claim), cmp.Compare(btoi(a.Slow), btoi(b.Slow)),
@@ -59,8 +59,8 @@ func (e *engine) sortRows() {
 	})
 }
 
-// expectedGain returns the natural logarithm of the speedup by which the next pair is worth its time: the measured one,
-// else the one that a finding allows.
+// expectedGain returns the natural logarithm of the setting's expected speedup: the measured one, or before the first
+// pair the largest one that a finding allows.
 func (r *row) expectedGain() float64 {
 	if len(r.gains) > 0 {
 		return r.meanGain()
@@ -89,7 +89,8 @@ func (r *row) isLive() bool {
 
 func (r *row) meanGain() float64 { return stat.Mean(r.gains, nil) }
 
-// measureBetween runs a setting, then the plain program; the gain is against the plain runs' geometric mean.
+// measureBetween runs a setting, then the unchanged program again. The gain is relative to the geometric mean of the
+// unchanged runs before and after.
 func (e *engine) measureBetween(r *row, before tune.ProgramRun) (after tune.ProgramRun, err error) {
 	tuned, err := e.runProgram(Set{r.Setting}, "screening")
 	if err != nil {
@@ -213,8 +214,8 @@ func (e *engine) tookHold(s Setting, r tune.ProgramRun) string {
 	return ""
 }
 
-// compareSets runs two sets in turns until the gain is clear or additionPairs are spent; base is expected to be
-// slower. If one process can switch between the sets, no fresh pairs are needed.
+// compareSets runs two sets alternately until the gain is clear or additionPairs pairs have run; base is expected to
+// be slower. If one process can switch between the sets, it needs no fresh processes.
 func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, err error) {
 	if gains, err = e.switchedGains(base, tuned, phase); err != nil || gains != nil {
 		return gains, err
@@ -244,7 +245,7 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 // errFailed is the error of a run with settings that failed, or that the time limit of a run stopped.
 var errFailed = errors.New("a fresh process came to no figure")
 
-// measureTurn runs both sets one after the other, in the given order.
+// measureTurn runs two sets in two fresh processes, one after the other in the given order.
 func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
 	p.tunedFirst = tunedFirst
 	order := []Set{base, tuned}

@@ -22,13 +22,13 @@ type Options struct {
 	Tries    []Try
 	Only     []string // setting names or knobs; empty: all
 	Skip     []string
-	Steps    int // measured steps per run; 0: as many as take 1.5 s
-	MaxError float64
+	Steps    int     // measured steps per run; 0: as many as take 1.5 s
+	MaxError float64 // largest relative deviation of losses
 	Budget   time.Duration
 	CPUs     int
-	Copied   bool
+	Copied   bool // the program runs in a copy of its folder
 	Getenv   func(string) string
-	Build    string
+	Build    string // SHA-256 of gpuprof, for the document
 	Now      func() time.Time
 	Save     func(*tune.Result) error // called after every run
 	Progress func(Progress)
@@ -56,7 +56,7 @@ const (
 	window                = 1500 * time.Millisecond // total time of the measured steps
 	mostEpoch             = 400                     // steps of the longest epoch that is measured whole
 	plainRuns             = 2
-	passes                = 3    // of the screening, and pairs of a setting in it
+	passes                = 3    // passes of the screening, each with one pair per setting
 	hopeless              = 0.95 // speedup in the first pair below which a setting gets no second pair
 	promising             = 1.03 // mean speedup of all pairs above which a setting is a candidate
 	mostCandidates        = 4
@@ -201,8 +201,8 @@ func (e *engine) perSample(r *tune.ProgramRun) {
 	}
 }
 
-// replayRun returns the next recorded run of the resumed search if it has the wanted key and plan. A run that a smaller
-// budget stopped is made again.
+// replayRun returns the next recorded run of the resumed search. ok is false if that run has another key or plan, or if
+// a smaller budget stopped it; a new run must then be made.
 func (e *engine) replayRun(key string, plan Plan) (tune.ProgramRun, bool) {
 	if len(e.replay) == 0 || e.replay[0].Key != key || e.replay[0].Plan != [2]int{plan.Warm, plan.Steps} {
 		e.replay = nil // the search took another path; the remaining runs belong to the old one

@@ -49,8 +49,8 @@ func (c Cells) Key() string {
 	return key
 }
 
-// countSteps returns the number of steps of all blocks, and stepsOfBlock that of one block, which has every setting
-// once.
+// countSteps returns the number of steps of all blocks, and stepsOfBlock the number of steps of one block, which has
+// every setting once.
 func (c Cells) countSteps() int   { return c.Blocks * c.stepsOfBlock() }
 func (c Cells) stepsOfBlock() int { return len(c.Settings) * (4*c.Steps + 3) }
 
@@ -64,13 +64,13 @@ func (c Cells) config() *blockConfig {
 
 // Limits of the blocks.
 const (
-	cellTime            = 50 * time.Millisecond // between two switches
+	cellTime            = 50 * time.Millisecond // intended time between two switches
 	leastCell, mostCell = 2, 50                 // steps between two switches
 	mostBlocks          = 10
-	leastBlocks         = 4    // that decide a setting
+	leastBlocks         = 4    // fewest blocks that decide a setting
 	shareOfBudget       = 0.15 // maximum share of the budget for the planned blocks
-	shareOfBlocks       = 0.2  // added to the time of one run for the limit of the process
-	masking             = 1.5  // times faster: gain of a set that may hide the gains of other settings
+	shareOfBlocks       = 0.2  // share of the budget by which the process may take longer than one run
+	masking             = 1.5  // speedup of a set from which the gains of other settings are measured again
 )
 
 // switchSettings compares all settings that can be switched within one process: many pairs of neighbouring steps cost
@@ -136,8 +136,8 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 }
 
 // listMasked compares the settings outside the best set once more, with that set on both sides. A small part of a plain
-// step is a large part of a step that the set made much shorter. It returns the promising settings, the best first; each
-// must still be confirmed by compareSets.
+// step is a large part of a step that the set made much shorter. It returns the promising settings, the best first.
+// compareSets must still confirm each of them.
 func (e *engine) listMasked(best Set) ([]*row, error) {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
 		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
@@ -164,7 +164,7 @@ func (e *engine) listMasked(best Set) ([]*row, error) {
 	return bestOfKnobs(rows), nil
 }
 
-// gainOf sums the gains that the settings of a set have alone (logarithms).
+// gainOf returns the sum of the logarithmic gains that the settings of a set have alone.
 func (e *engine) gainOf(s Set) (sum float64) {
 	for _, r := range e.rows {
 		if len(r.gains) > 0 && slices.ContainsFunc(s, func(one Setting) bool { return one.Name() == r.Name() }) {

@@ -10,8 +10,8 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// S3 is an object store in this process with a bucket called perf, until the test ends,
-// and the environment that leads to it.
+// S3 starts an object store with a bucket named perf in this process until the test ends. It sets the environment
+// variables for the store and returns os.Getenv.
 func S3(t *testing.T) (getenv func(string) string) {
 	t.Helper()
 	backend := s3mem.New()

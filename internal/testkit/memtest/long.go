@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Long writes a snapshot of about so many bytes as Python does: one device that takes and
-// frees blocks of 512 bytes in turn, each by one of a few stacks. It returns the events.
+// Long writes a snapshot of about size bytes as Python does. In it, one device alternately allocates and frees blocks
+// of 512 bytes, all with the same empty stack. Long returns the number of events.
 func Long(to io.Writer, size int64) (events int, err error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	memo := 0
@@ -25,12 +25,12 @@ func Long(to io.Writer, size int64) (events int, err error) {
 	text("device_traces")
 	fmt.Fprint(w, "]\x94]\x94")
 	memo += 2
-	// What all events refer to comes with the first, which changes nothing.
+	// The first event, a "snapshot" event without effect, has the strings to which all later events refer.
 	keys := map[string]int{}
 	fmt.Fprint(w, "}\x94(")
 	memo++
 	names := []string{"alloc", "free_requested", "free_completed"}
-	for i, n := range names { // members that nothing knows
+	for i, n := range names { // members that readers ignore
 		text(fmt.Sprint("k", i))
 		keys[n] = text(n)
 	}

@@ -1,5 +1,5 @@
-// Package memtest writes memory snapshots for tests: values as pickles of both writers
-// that snapshots come from, and recordings of a caching allocator with PyTorch's rules.
+// Package memtest writes PyTorch memory snapshots for tests. It pickles values as Python's or PyTorch's C++ writer
+// does, and records a simulated caching allocator that follows PyTorch's rules.
 package memtest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"math/bits"
 )
 
-// Dict is a dictionary in the order of its members. List and Dict are shared where the
-// same pointer is written twice.
+// Dict is a dictionary that keeps the order of its members. A Dict or List whose pointer occurs twice is pickled once
+// and then referenced.
 type Dict struct{ Members []Member }
 
 // Member is one member of a Dict.
@@ -37,10 +37,10 @@ func (l *List) Add(item any) { l.Items = append(l.Items, item) }
 // Of is a list of items.
 func Of(items ...any) *List { return &List{items} }
 
-// batch is how many items Python's pickle adds to a container at a time.
+// batch is the number of items that Python's pickle adds to a container at a time.
 const batch = 1000
 
-// writer writes values; cpp as PyTorch's own writer does.
+// writer pickles values, as PyTorch's C++ writer does if cpp is set.
 type writer struct {
 	b        bytes.Buffer
 	protocol int
@@ -115,7 +115,7 @@ func (w *writer) text(s string) {
 	w.b.WriteString(s)
 }
 
-// whole writes the 64 bits of an integer.
+// whole writes an integer. n holds its 64 bits, which are unsigned if negative is false.
 func (w *writer) whole(n int64, negative bool) {
 	u := uint64(n)
 	switch {
@@ -128,13 +128,13 @@ func (w *writer) whole(n int64, negative bool) {
 	case w.cpp:
 		w.b.Write(binary.LittleEndian.AppendUint64([]byte{0x8a, 8}, u))
 	default:
-		size := bits.Len64(u)/8 + 1 // a positive one keeps a bit for its sign
+		size := bits.Len64(u)/8 + 1 // one more bit for the sign
 		w.b.Write([]byte{0x8a, byte(size)})
 		w.b.Write(append(binary.LittleEndian.AppendUint64(nil, u), 0)[:size])
 	}
 }
 
-// known refers to what was written before.
+// known writes a reference to v if v was written before, and reports whether it did.
 func (w *writer) known(v any) bool {
 	at, ok := w.memo[v]
 	if ok && at < 256 {
@@ -194,7 +194,7 @@ func (w *writer) list(l *List) {
 	}
 }
 
-// batches writes the parts of a container: one alone, or many after a mark.
+// batches writes the items of a container. Opcode one adds a single item, many adds all items since a mark.
 func (w *writer) batches(parts []func(), one, many byte) {
 	for first := true; len(parts) > 0 || first && w.cpp; first = false {
 		n := min(len(parts), batch)

@@ -10,36 +10,36 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// Recorder writes down what a caching allocator does, as PyTorch's does on one device.
+// Recorder simulates PyTorch's caching allocator on one device and records its events for a snapshot.
 type Recorder struct {
-	Version [2]int // of PyTorch: which members the file has
+	Version [2]int // PyTorch's major and minor version, which decides the members in the file
 	Events  []*Dict
 	Notes   *List
-	Limit   int64 // bytes that the driver has, 0 any
+	Limit   int64 // device memory in bytes; 0: unlimited
 	Config  string
 	Roundup uint64 // roundup_power2_divisions of every size; set before the first Alloc
-	Pools   bool   // each segment is of a private pool of its own
-	// Set are the allocator's other settings, set before the first Alloc. Lowest hands out
-	// the lowest free address, as drivers do; otherwise each is above all before it.
+	Pools   bool   // the snapshot lists each segment with a private pool ID of its own
+	// Set has the allocator's other settings; set it before the first Alloc. With Lowest a segment gets the lowest free
+	// address, as from a driver; otherwise an address above all earlier segments.
 	Set    pool.Settings
 	Lowest bool
 
 	pool   *pool.Pool
 	driver segments
-	stack  *List // of the request that runs
-	micros uint64
-	in     int // its private pool, 0 none
+	stack  *List  // stack of the current request
+	micros uint64 // time of the last event, us
+	in     int    // private pool of the current request, 0 none
 	stream int
-	gone   []int                 // private pools whose graphs are gone
-	told   int                   // of them in this Trim
-	blocks map[*pool.Block]*List // live ones with their stacks
+	gone   []int                 // private pools whose CUDA graphs were deleted
+	told   int                   // number of pools in gone that Released returned in this Trim
+	blocks map[*pool.Block]*List // stacks of the live blocks
 	placed map[*pool.Block]place
 }
 
-// place is where a block was asked for.
+// place is the stream and private pool of a block's or segment's request.
 type place struct{ stream, in int }
 
-// segments is a driver whose memory is numbers.
+// segments is a pool.Driver that only assigns addresses; there is no memory behind them.
 type segments struct {
 	r    *Recorder
 	base map[int]uint64
@@ -49,10 +49,10 @@ type segments struct {
 	used int64
 }
 
-// base is the first address, as of a GPU.
+// base is the first address, similar to addresses on a GPU.
 const base = 0x7f0000000000
 
-// New begins a recording of a version of PyTorch: 2, 15.
+// New begins a recording of the given PyTorch version, such as 2, 15.
 func New(major, minor int) *Recorder {
 	r := &Recorder{Version: [2]int{major, minor}, Notes: &List{}, micros: 1_700_000_000_000_000, blocks: map[*pool.Block]*List{}, placed: map[*pool.Block]place{}}
 	r.driver = segments{r: r, base: map[int]uint64{}, size: map[int]int64{}, of: map[int]place{}, top: base}
@@ -71,10 +71,10 @@ func (d *segments) Map(n int, bytes int64) error {
 	return nil
 }
 
-// granule is what a driver hands memory out in, bytes.
+// granule is the unit in which a driver allocates memory, bytes.
 const granule = 2 << 20
 
-// place is an address for a segment.
+// place returns the address of a new segment.
 func (d *segments) place(bytes uint64) uint64 {
 	at := uint64(base)
 	if !d.r.Lowest {
@@ -114,7 +114,7 @@ func (d *segments) Unmap(n int) error {
 	return nil
 }
 
-// Frame is a line of a stack as a file has it.
+// Frame returns a stack frame in the format of a snapshot.
 func Frame(name, file string, line int) *Dict {
 	return (&Dict{}).Set("name", name).Set("filename", file).Set("line", line)
 }
@@ -148,10 +148,10 @@ func (r *Recorder) event(action string, addr uint64, bytes int64, stack *List) {
 	r.Events = append(r.Events, e)
 }
 
-// Alloc takes memory by a stack, the innermost frame first; nil where there is none.
+// Alloc allocates a block on stream 0; stack has the innermost frame first. It returns nil if memory is exhausted.
 func (r *Recorder) Alloc(bytes int64, stack *List) *pool.Block { return r.AllocIn(bytes, 0, 0, stack) }
 
-// AllocIn is Alloc for a stream and a private pool, such as of a CUDA graph.
+// AllocIn is Alloc for a stream and a private pool (in), such as the pool of a CUDA graph.
 func (r *Recorder) AllocIn(bytes int64, stream, in int, stack *List) *pool.Block {
 	r.stack, r.stream, r.in = stack, stream, in
 	if len(r.Events) == 0 {
@@ -163,7 +163,7 @@ func (r *Recorder) AllocIn(bytes int64, stream, in int, stack *List) *pool.Block
 		r.pool = pool.New(r.Set, &r.driver)
 	}
 	b, err := r.pool.Take(bytes, stream, in)
-	r.stream, r.in = stream, in // what it returned may be of others
+	r.stream, r.in = stream, in // Unmap of other segments may have changed them
 	if err != nil {
 		r.event("oom", 0, (bytes+511)/512*512, stack)
 		return nil
@@ -173,26 +173,26 @@ func (r *Recorder) AllocIn(bytes int64, stream, in int, stack *List) *pool.Block
 	return b
 }
 
-// Gone says that the graph of a private pool is gone: Empty returns its memory too.
+// Gone marks private pool in as the pool of a deleted CUDA graph. Empty then also frees its memory.
 func (r *Recorder) Gone(in int) { r.gone = append(r.gone, in) }
 
 func (r *Recorder) address(b *pool.Block) uint64 {
 	return r.driver.base[b.Segment] + uint64(b.Offset)
 }
 
-// Free gives memory back, by a stack of its own.
+// Free frees a block; stack is the stack of the call that frees.
 func (r *Recorder) Free(b *pool.Block, stack *List) {
 	r.Ask(b, stack)
 	r.Complete(b, stack)
 }
 
-// Ask frees a block that work of another stream still uses, until Complete.
+// Ask records free_requested: the program has freed the block, but work on another stream uses it until Complete.
 func (r *Recorder) Ask(b *pool.Block, stack *List) {
 	r.stream, r.in = r.placed[b].stream, r.placed[b].in
 	r.event("free_requested", r.address(b), b.Requested, stack)
 }
 
-// Complete ends the life of a block.
+// Complete records free_completed and returns the block to the pool.
 func (r *Recorder) Complete(b *pool.Block, stack *List) {
 	r.stream, r.in = r.placed[b].stream, r.placed[b].in
 	r.event("free_completed", r.address(b), b.Requested, stack)
@@ -201,7 +201,7 @@ func (r *Recorder) Complete(b *pool.Block, stack *List) {
 	r.pool.Give(b)
 }
 
-// Empty is torch.cuda.empty_cache().
+// Empty simulates torch.cuda.empty_cache().
 func (r *Recorder) Empty(stack *List) error {
 	r.stack = stack
 	if err := r.pool.Trim(); err != nil {
@@ -210,7 +210,7 @@ func (r *Recorder) Empty(stack *List) error {
 	return nil
 }
 
-// Step is one Optimizer.step, in which do runs.
+// Step runs do between the start and end marks of an Optimizer.step.
 func (r *Recorder) Step(do func()) {
 	mark := func(stage string) {
 		r.micros += 10
@@ -224,10 +224,10 @@ func (r *Recorder) Step(do func()) {
 // Stats are the allocator's own counters.
 func (r *Recorder) Stats() pool.Stats { return r.pool.Stats() }
 
-// Forget drops all but the last n events, as a ring of that length does.
+// Forget drops all but the last n events, as a ring buffer of n events does.
 func (r *Recorder) Forget(n int) { r.Events = r.Events[len(r.Events)-n:] }
 
-// segment is a segment of the end as a file has it.
+// segment returns the present state of segment n in the format of a snapshot.
 func (r *Recorder) segment(n int) *Dict {
 	var held []*pool.Block
 	for b := range r.blocks {
@@ -284,7 +284,7 @@ func (r *Recorder) segment(n int) *Dict {
 	return d.Set("stream", r.driver.of[n].stream).Set("segment_type", kind).Set("segment_pool_id", id).Set("is_expandable", false).Set("frames", &List{}).Set("blocks", blocks)
 }
 
-// Snapshot is the recording as the root of a file.
+// Snapshot returns the recording as the root object of a snapshot file.
 func (r *Recorder) Snapshot() *Dict {
 	segs := &List{}
 	for _, n := range slices.Sorted(maps.Keys(r.driver.base)) {

@@ -23,28 +23,28 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// builder compiles the library's parts, each at most once for its content.
+// builder compiles the simulated libraries. It caches objects by the hash of their sources.
 type builder struct {
-	root    string // the module's
+	root    string // root folder of the module
 	cache   string
-	tool    string // g++ and its version, part of every key
+	tool    string // g++ and its version, part of every cache key
 	asan    bool
 	missing []string // functions the driver is built without
-	// generated are the kernels whose sources are not files, by path.
+	// generated has the sources of generated kernels, by the path that go generate gives them.
 	generated map[string]string
 }
 
 // unit is one translation unit.
 type unit struct {
 	path   string   // relative to root
-	text   string   // of a generated kernel
-	kernel bool     // CUDA source, wrapped
-	fast   bool     // worth optimising: it computes products
-	define []string // -D of its own
+	text   string   // source of a generated kernel
+	kernel bool     // CUDA source, compiled as C++ with deviceHeader
+	fast   bool     // compiled with optimization, since it computes matrix products
+	define []string // additional -D options
 	object string
 }
 
-// part is one shared library: its file name, what else it is called, and its units.
+// part is one shared library: its file name, further names (symbolic links) and translation units.
 type part struct {
 	file    string
 	aliases []string
@@ -53,7 +53,7 @@ type part struct {
 
 const compiler = "g++"
 
-// errNoCompiler is what a machine without g++ is told.
+// errNoCompiler is the error on a machine without g++.
 var errNoCompiler = gpuprof.Errorf(nil, "building the simulated CUDA driver: g++ not found").WithFix("install it (Debian: apt-get install g++)")
 
 func newBuilder(asan bool, missing []string) (*builder, error) {
@@ -73,7 +73,7 @@ func newBuilder(asan bool, missing []string) (*builder, error) {
 	return b, err
 }
 
-// moduleRoot is the folder of go.mod, upwards of where the test runs.
+// moduleRoot returns the folder with gpuprof's go.mod, at or above the working folder.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -90,7 +90,7 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// temporary is the cache of a machine whose user cache cannot be written.
+// temporary makes the cache folder of this process on a machine whose user cache cannot be written.
 var temporary = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "gpuprof-sim-") })
 
 func cacheDir() (string, error) {
@@ -103,7 +103,7 @@ func cacheDir() (string, error) {
 	return temporary()
 }
 
-// walk calls visit with every file that may belong to the library, relative to the root.
+// walk calls visit with the path, relative to the root, of every file that may be a source of the libraries.
 func (b *builder) walk(visit func(path string) error) error {
 	for _, top := range []string{"workloads", "internal"} {
 		err := filepath.WalkDir(filepath.Join(b.root, top), func(path string, d fs.DirEntry, err error) error {
@@ -128,7 +128,7 @@ func (b *builder) walk(visit func(path string) error) error {
 
 var includes = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
 
-// read adds the file and what it includes, of ours, to texts by path.
+// read adds a file and, recursively, the files that it includes by quoted name to texts, by path.
 func (b *builder) read(path string, texts map[string]string) error {
 	if _, done := texts[path]; done {
 		return nil
@@ -140,7 +140,7 @@ func (b *builder) read(path string, texts map[string]string) error {
 	return b.add(path, string(text), texts)
 }
 
-// add is read for a file with this text.
+// add is read for a file whose text is given.
 func (b *builder) add(path, text string, texts map[string]string) error {
 	texts[path] = text
 	for _, m := range includes.FindAllStringSubmatch(text, -1) {
@@ -151,7 +151,7 @@ func (b *builder) add(path, text string, texts map[string]string) error {
 	return nil
 }
 
-// content is a hash of everything the unit is made from.
+// content returns a hash of the unit's source and all included files.
 func (b *builder) content(u unit) (string, error) {
 	texts := make(map[string]string)
 	paths := []string{deviceHeader, u.path}
@@ -185,7 +185,7 @@ const (
 	deviceHeader = "workloads/device/cuda/include/device.cuh"
 )
 
-// parts lists the libraries; the driver's comes first, since the others need it.
+// parts lists the libraries. The driver is first, since the others link to it.
 func (b *builder) parts() ([]part, error) {
 	driver := part{file: "libcuda.so.1"}
 	blas := part{file: "libcublas.so.12", aliases: []string{"libcublas.so"}}
@@ -198,7 +198,7 @@ func (b *builder) parts() ([]part, error) {
 	err := b.walk(func(path string) error {
 		name := filepath.Base(path)
 		switch {
-		case b.generated[path] != "": // as go generate left it
+		case b.generated[path] != "": // a file that go generate wrote: already in driver.units
 		case filepath.Ext(path) == ".cu":
 			driver.units = append(driver.units, unit{path: path, kernel: true})
 		case filepath.Dir(path) != simFolder || filepath.Ext(path) != ".cpp":
@@ -209,7 +209,7 @@ func (b *builder) parts() ([]part, error) {
 		case strings.HasPrefix(name, "nccl"):
 			nccl.units = append(nccl.units, unit{path: path})
 		case strings.HasPrefix(name, "nvrtc"):
-			// It compiles kernels with the compiler and headers that it was built with.
+			// The simulated NVRTC compiles kernels with the compiler and headers of this build.
 			include := filepath.Join(b.root, filepath.Dir(deviceHeader))
 			nvrtc.units = append(nvrtc.units, unit{path: path, define: []string{fmt.Sprintf("GPUPROF_SIM_INCLUDE=%q", include)}})
 		default:
@@ -224,7 +224,7 @@ func (b *builder) flags(u unit) []string {
 	f := []string{"-std=gnu++17", "-fPIC", "-fvisibility=hidden", "-pthread", "-DGPUPROF_SIM", "-Wall",
 		"-ffp-contract=off"}
 	if u.fast {
-		// A library's sums may be in any order.
+		// The libraries' sums may be in any order, so -ffast-math is allowed.
 		f = append(f, "-O2", "-ftree-vectorize", "-ffast-math", "-fno-finite-math-only")
 	} else {
 		f = append(f, "-O1")
@@ -241,15 +241,14 @@ func (b *builder) flags(u unit) []string {
 	return f
 }
 
-// hasFMA reports whether this processor fuses: without, the C library does it in software.
+// hasFMA reports whether this processor has FMA and AVX2. Without FMA, the C library computes fma in software.
 var hasFMA = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	return err == nil && bytes.Contains(text, []byte(" fma ")) && bytes.Contains(text, []byte(" avx2 "))
 })
 
-// source is what the compiler is given: a file, or, for kernels, text. Kernels
-// of two files may share helper names: each file's live in a namespace of its
-// own, headers outside it.
+// source returns the compiler's input: a file, or "-" and text for standard input. The text puts a kernel's source into
+// an anonymous namespace, since kernels of two files may use the same helper names; headers are outside of it.
 func (b *builder) source(u unit) (file, text string) {
 	path := filepath.Join(b.root, u.path)
 	if !u.kernel {
@@ -262,8 +261,8 @@ func (b *builder) source(u unit) (file, text string) {
 	return "-", fmt.Sprintf("#include %q\nnamespace {\n#include %q\n}\n", device, path)
 }
 
-// object is where the unit's object lies: one for all checkouts of the same
-// content, unless the unit's own flags name the checkout.
+// object returns the path of the unit's object file. Checkouts of equal content share it, unless the unit's flags
+// contain a path of the checkout.
 func (b *builder) object(u unit) (string, error) {
 	content, err := b.content(u)
 	if err != nil {
@@ -272,7 +271,7 @@ func (b *builder) object(u unit) (string, error) {
 	return filepath.Join(b.cache, "obj", hash(b.tool, strings.Join(b.flags(u), " "), content)+".o"), nil
 }
 
-// compile makes the unit's object, unless there is one.
+// compile compiles the unit, unless its object file exists.
 func (b *builder) compile(u *unit) (err error) {
 	if u.object, err = b.object(*u); err != nil {
 		return err
@@ -303,7 +302,7 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:32]
 }
 
-// compileAll compiles on every core.
+// compileAll compiles the units, one at a time on each core.
 func (b *builder) compileAll(units []*unit) error {
 	todo := make(chan *unit)
 	errs := make([]error, runtime.NumCPU())
@@ -323,7 +322,7 @@ func (b *builder) compileAll(units []*unit) error {
 	return errors.Join(errs...)
 }
 
-// build returns the driver's path. One process builds at a time.
+// build builds the libraries if needed and returns the driver's path. A lock lets one process build at a time.
 func (b *builder) build() (string, error) {
 	lock, err := os.OpenFile(filepath.Join(b.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -358,7 +357,7 @@ func (b *builder) build() (string, error) {
 	}
 	prune(filepath.Join(b.cache, "lib"))
 	prune(filepath.Join(b.cache, "obj"))
-	// Complete or not there: link aside, then rename.
+	// Link in a temporary folder, then rename: a folder of libraries is either complete or missing.
 	aside := dir + ".new"
 	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o755)); err != nil {
 		return "", err
@@ -371,7 +370,7 @@ func (b *builder) build() (string, error) {
 	return lib, os.Rename(aside, dir)
 }
 
-// prune removes what has not been built for a month: every change of a source leaves files behind.
+// prune removes entries of a cache folder that are older than 30 days: every change of a source leaves files behind.
 func prune(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -379,13 +378,13 @@ func prune(dir string) {
 	}
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 30*24*time.Hour {
-			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // what stays costs only space
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // an entry that stays costs only space
 		}
 	}
 }
 
-// link makes one library. The driver's internal name differs with its content,
-// so that the others find the one they were built with, and no installed one.
+// link links library p into dir. The driver's soname contains id, the hash of the build, so that the other libraries
+// load the driver of their own build and no installed one.
 func (b *builder) link(dir, id string, p part, driver bool) error {
 	soname := "libgpuprof-sim-" + id + ".so"
 	args := []string{"-shared", "-pthread", "-Wl,-Bsymbolic", "-Wl,--no-undefined", "-o", filepath.Join(dir, p.file)}

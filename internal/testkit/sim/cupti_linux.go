@@ -13,25 +13,25 @@ import (
 
 const cuptiFolder = "internal/testkit/sim/cupti"
 
-// CUPTIReleases are the CUDA releases whose libcupti is simulated: every one that differs
-// from the one before it.
+// CUPTIReleases returns the CUDA releases whose libcupti is simulated: each one whose libcupti differs from its
+// predecessor's.
 func CUPTIReleases() []string {
 	return []string{"11.7", "11.8", "12.0", "12.2", "12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"}
 }
 
-// CUPTI builds the simulated libcupti of a release and returns its path. It records what
-// the simulated driver of the same process does. GPUPROF_SIM_CUPTI="fault=a,b" in that
-// process asks for faults:
+// CUPTI builds the simulated libcupti of a release and returns its path. The library records the work of the simulated
+// driver in the same process. The environment variable GPUPROF_SIM_CUPTI="fault=a,b" of that process requests faults:
 //
 //	busy         another tool is subscribed
-//	driver       it does not work with the driver (15); unsupported (34)
-//	old          it says that it is older than any that is known
-//	refuses      it refuses a kind of record
-//	stall        its own thread takes half a second for each buffer
-//	drops        it says at every question that it has dropped seven records
+//	driver       libcupti does not work with the driver (error 15)
+//	unsupported  subscribing is not supported (error 34)
+//	old          libcupti reports a version older than any known one
+//	refuses      libcupti refuses a kind of record
+//	stall        libcupti's own thread takes half a second for each buffer
+//	drops        each query reports seven dropped records
 func CUPTI(t testing.TB, release string) string { return cuptiWith(t, release, "") }
 
-// CUPTIWithout is CUPTI without one function: VERSION or BUFFERS.
+// CUPTIWithout builds the library of CUPTI without one of its functions; function is VERSION or BUFFERS.
 func CUPTIWithout(t testing.TB, release, function string) string {
 	return cuptiWith(t, release, "WITHOUT_"+function)
 }
@@ -53,7 +53,7 @@ func cuptiWith(t testing.TB, release, define string) string {
 	return r.path
 }
 
-// familyOf is the set of functions that a release exports, as abi.h numbers them.
+// familyOf returns the number in abi.h of the set of functions that a release exports.
 func familyOf(release string) string {
 	switch {
 	case release >= "13.3":
@@ -66,8 +66,8 @@ func familyOf(release string) string {
 	return "0"
 }
 
-// buildCUPTI returns the path of libcupti.so.N in a folder that names the release: by that
-// the library knows which it is.
+// buildCUPTI builds libcupti.so.N in a folder named after the release, and returns its path. The library reads its
+// release from that folder name.
 func (b *builder) buildCUPTI(release, define string) (string, error) {
 	lock, err := os.OpenFile(filepath.Join(b.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *builder) buildCUPTI(release, define string) (string, error) {
 	return lib, os.Rename(args[3], lib)
 }
 
-// soname is the name under which a release's library is looked for.
+// soname returns the file name under which programs search for a release's libcupti.
 func soname(release string) string {
 	major, _, _ := strings.Cut(release, ".")
 	if major == "11" {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// generatedKernels returns the sources of the generated tensor products, by the path that go generate
-// gives them. The generator is a program of the workloads, which this package does not import; it
-// runs once for each content of its list of hashes.
+// generatedKernels returns the sources of the generated tensor products, by the path that go generate gives them. The
+// generator is a separate program, since this package does not import the workloads. It runs once for each content of
+// generated.sha256.
 func (b *builder) generatedKernels() (map[string]string, error) {
 	sums, err := os.ReadFile(filepath.Join(b.root, opFolder, "generated.sha256"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// PTX is the text of a file NAME.ptx.zst.
+// PTX returns the decompressed text of a file NAME.ptx.zst.
 func PTX(path string) (string, error) {
 	packed, err := os.ReadFile(path)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// asanVariable, set to 1, makes Library the AddressSanitizer build.
+// asanVariable is the environment variable that, set to 1, makes Library return the AddressSanitizer build.
 const asanVariable = "GPUPROF_SIM_ASAN"
 
-// built remembers what this process has built, by variant.
+// built has the *result of each variant that this process has built.
 var built sync.Map
 
 type result struct {
@@ -39,10 +39,9 @@ func library(t testing.TB, asan bool, missing []string) string {
 	return r.path
 }
 
-// Library builds the simulated driver from the sources as they are, unless that
-// is done already, and returns the path of its libcuda.so.1. libcublas.so (also
-// .so.12) and libcudnn.so (.so.9) lie beside it. With GPUPROF_SIM_ASAN=1 it is
-// LibraryASan.
+// Library builds the simulated driver from the current sources, unless a build of them exists, and returns the path of
+// its libcuda.so.1. libcublas.so (also .so.12) and libcudnn.so (also .so.9) are in the same folder. With
+// GPUPROF_SIM_ASAN=1, Library calls LibraryASan.
 func Library(t testing.TB) string {
 	t.Helper()
 	if os.Getenv(asanVariable) == "1" {
@@ -51,8 +50,7 @@ func Library(t testing.TB) string {
 	return library(t, false, nil)
 }
 
-// LibraryWithout is Library without the named driver functions, as an older
-// driver is.
+// LibraryWithout is Library without the named driver functions, which an older driver lacks.
 func LibraryWithout(t testing.TB, symbols ...string) string {
 	t.Helper()
 	if os.Getenv(asanVariable) == "1" {
@@ -61,8 +59,8 @@ func LibraryWithout(t testing.TB, symbols ...string) string {
 	return library(t, false, symbols)
 }
 
-// LibraryASan is Library under AddressSanitizer, which the process must have
-// preloaded: scripts/check/sim_asan.sh does.
+// LibraryASan is Library with AddressSanitizer. The process must have libasan preloaded, as scripts/check/sim_asan.sh
+// does.
 func LibraryASan(t testing.TB) string {
 	t.Helper()
 	if !strings.Contains(os.Getenv("LD_PRELOAD"), "libasan") {
@@ -71,7 +69,7 @@ func LibraryASan(t testing.TB) string {
 	return library(t, true, nil)
 }
 
-// Libraries is the folder of cuBLAS and cuDNN that belong to lib.
+// Libraries returns the folder of the simulated cuBLAS and cuDNN that belong to the driver lib.
 func Libraries(lib string) string { return filepath.Dir(lib) }
 
 // control is the simulator's own interface in an opened library.
@@ -95,9 +93,8 @@ func open(t testing.TB, lib string) *control {
 	return got.(*control)
 }
 
-// Configure resets the library, sets what text says (see the package), and
-// resets it again when the test ends. Tests that share a process share the
-// library: they must not run in parallel.
+// Configure resets the library, applies the configuration text (see the package comment), and resets the library again
+// when the test ends. Tests of a process share the library, so they must not run in parallel.
 func Configure(t testing.TB, lib, text string) {
 	t.Helper()
 	Reset(t, lib)
@@ -119,28 +116,28 @@ func Reset(t testing.TB, lib string) {
 	open(t, lib).configure("reset")
 }
 
-// Report is what the simulator has counted and found since the last reset.
+// Report has the simulator's counts and findings since the last reset.
 type Report struct {
-	// Alive now.
+	// Objects and bytes that exist now.
 	Contexts, Streams, Events, Modules, Graphs, GraphExecs, Pools int
 	DeviceBuffers, PinnedBuffers, PoolBuffers                     int
 	DeviceBytes, PinnedBytes, PoolBytes                           int
-	// Asked for. Launches includes library calls; Ran is kernels that were run, LibraryRan
-	// those of the libraries.
+	// Requested operations since the reset. Launches includes library calls. Ran counts the kernels that ran, LibraryRan
+	// the libraries' kernels that ran.
 	Calls, Allocations, Launches, Ran, LibraryRan, Copies, CopiedBytes, Memsets, GraphLaunches int
-	// ViolationCount and RaceCount count also what the lists, of 64 lines, leave out.
+	// ViolationCount and RaceCount also count the entries beyond the 64 lines of each list.
 	ViolationCount, RaceCount int
-	// Violations are mistakes of the program; Races pairs of uses in no order;
-	// Faults what ended a kernel.
+	// Violations are errors of the program, Races pairs of unordered memory accesses, and Faults the causes that ended
+	// kernels.
 	Violations, Races, Faults []string
 }
 
-// Live is the number of things that should be gone once a program is done.
+// Live returns the number of objects that a program should have freed at its end.
 func (r Report) Live() int {
 	return r.Contexts + r.Streams + r.Events + r.Modules + r.Graphs + r.GraphExecs + r.Pools + r.DeviceBuffers + r.PinnedBuffers + r.PoolBuffers
 }
 
-// Problems is everything that Check fails for, one line each.
+// Problems returns everything for which Check fails, one line each.
 func (r Report) Problems() []string {
 	var p []string
 	p = append(p, r.Violations...)
@@ -165,7 +162,7 @@ func GetReport(t testing.TB, lib string) Report {
 	return r
 }
 
-// Check fails the test for every violation, race and leftover.
+// Check fails the test for every violation, race and object that was not freed.
 func Check(t testing.TB, lib string) {
 	t.Helper()
 	for _, p := range GetReport(t, lib).Problems() {

@@ -7,38 +7,37 @@ import (
 	"math/rand/v2"
 )
 
-// Job is a data-parallel training job whose ranks are simulated together: forward and
-// backward layers on one stream, all-reduces of the gradients on another, an optimizer
-// that waits for the last of them, and a host that waits for the device at the end of a
-// step. It is the same for the same options, so that a job without its slow rank differs
-// from the one with it in nothing else.
+// Job is a data-parallel training job whose ranks are simulated together. Forward and backward layers run on one
+// stream, the all-reduces of the gradients on another. The optimizer waits for the last all-reduce, and the host waits
+// for the device at the end of a step. Equal options give equal jobs, so two jobs with and without a slow rank differ
+// in nothing else.
 type Job struct {
 	Ranks, Steps    int
 	Layers, Buckets int
 	Seed            uint64
-	LayerNS         int64   // a layer forward; backward it takes twice that
-	ReduceNS        int64   // an all-reduce after its last rank has come
-	Noise           float64 // relative standard deviation of a kernel
-	EndJitterNS     int64   // ranks leave a collective up to so much apart
-	// Slow makes all kernels of a rank longer by a factor, Late lets its host stand still
-	// before each step, and Wander does that on one rank after the other.
+	LayerNS         int64   // duration of a layer's forward; its backward takes twice as long
+	ReduceNS        int64   // duration of an all-reduce after the last rank has arrived
+	Noise           float64 // relative standard deviation of a kernel's duration
+	EndJitterNS     int64   // largest difference between the times at which ranks leave a collective
+	// Slow is the factor by which all kernels of a rank are longer. Late is the time for which a rank's host pauses
+	// before each step, ns. Wander is a pause of a different rank in each step, ns.
 	Slow   map[int]float64
 	Late   map[int]int64
 	Wander int64
-	// Once lets the host of a rank stand still before the fourth step alone.
+	// Once is the time for which a rank's host pauses before the fourth step only, ns.
 	Once map[int]int64
-	// Longer makes the kernels of the second half of the ranks, which then have a last
-	// layer of another kind, longer by a factor.
+	// Longer is the factor by which the kernels of the second half of the ranks are longer; 0: none. These ranks also
+	// run the kernels of a different last layer.
 	Longer float64
-	// Silent leaves out what PyTorch tells of collectives.
+	// Silent leaves out the arguments with which PyTorch describes collectives.
 	Silent bool
-	// Offset is what the clock of a rank is ahead by, ns.
+	// Offset is the time by which the clock of a rank is ahead, ns.
 	Offset map[int]int64
 }
 
 const (
-	jobLaunch  = 6_000 // between launches of the host, ns
-	jobLatency = 4_000 // from a launch to its kernel
+	jobLaunch  = 6_000 // time between two launches of the host, ns
+	jobLatency = 4_000 // time from a launch to the start of its kernel, ns
 )
 
 // jobKernel is a kernel of one rank.
@@ -47,23 +46,23 @@ type jobKernel struct {
 	launch        int64
 	from, to      int64
 	stream        int64
-	elements, seq int64 // of a collective
+	elements, seq int64 // element count and number of a collective; 0 for other kernels
 }
 
 // jobRank is the state of one rank.
 type jobRank struct {
-	host, compute, comm int64 // until when they are busy
+	host, compute, comm int64 // times at which the host and the two streams become free, ns
 	kernels             []jobKernel
-	steps               [][2]int64 // of the host
+	steps               [][2]int64 // start and end of each step on the host, ns
 	syncs               [][2]int64
 	rng                 *rand.Rand
 }
 
-// Simulation is a job that has run.
+// Simulation is the result of a simulated job.
 type Simulation struct {
 	job   Job
 	ranks []*jobRank
-	StepS float64 // mean over the steps from the second on, s
+	StepS float64 // mean step time without the first step, s
 }
 
 // Run simulates the job.
@@ -92,7 +91,7 @@ func (s *Simulation) latest() int64 {
 	return end
 }
 
-// step is one step of all ranks, which meet in the collectives.
+// step simulates step n of all ranks, which wait for each other in the collectives.
 func (s *Simulation) step(n int, shared *rand.Rand) {
 	j := &s.job
 	for i, r := range s.ranks {
@@ -143,7 +142,7 @@ func (s *Simulation) step(n int, shared *rand.Rand) {
 	}
 }
 
-// takes is the time of a kernel of so many layers on a rank.
+// takes draws the duration of a kernel on a rank, ns; layers is its work in units of LayerNS.
 func (s *Simulation) takes(rank int, layers float64) int64 {
 	j := &s.job
 	factor := 1.0
@@ -157,7 +156,7 @@ func (s *Simulation) takes(rank int, layers float64) int64 {
 	return max(int64(float64(j.LayerNS)*layers*factor*max(noise, 0.2)), 1000)
 }
 
-// work launches a kernel of the compute stream.
+// work launches a kernel of duration takes, ns, on the compute stream.
 func (r *jobRank) work(name string, takes int64) {
 	from := max(r.host+jobLatency, r.compute)
 	r.kernels = append(r.kernels, jobKernel{name: name, launch: r.host, from: from, to: from + takes, stream: 7})

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// The tables of rocprofv3 that hold a recording, by source/share/rocprofiler-sdk-rocpd
-// of ROCm/rocprofiler-sdk, less what no reader of this project looks at. SUFFIX is the
-// UUID of the process; PLACE and TIMES are the columns in which the two layouts differ.
+// rocpdSchema has the tables of a rocprofv3 recording, after source/share/rocprofiler-sdk-rocpd of
+// ROCm/rocprofiler-sdk, without tables and columns that gpuprof does not read. SUFFIX is the UUID of the process. PLACE
+// and TIMES are the columns in which the two layouts differ.
 const rocpdSchema = `
 CREATE TABLE "rocpd_metadataSUFFIX" (id INTEGER NOT NULL PRIMARY KEY, tag TEXT NOT NULL, value TEXT NOT NULL);
 CREATE TABLE "rocpd_stringSUFFIX" (id INTEGER NOT NULL PRIMARY KEY, guid TEXT, string TEXT NOT NULL UNIQUE);
@@ -40,9 +40,9 @@ INSERT INTO "rocpd_info_agentSUFFIX" (id, nid, pid, type, absolute_index, logica
 type rocpdWriter struct {
 	tx     *sql.Tx
 	suffix string
-	spine  bool // times and places are rows of their own
+	spine  bool // the later layout: timestamps and tracks are in tables of their own
 	ids    map[string]int
-	n      int // rows that got an id here
+	n      int // the last row ID that was given out
 	err    error
 }
 
@@ -52,7 +52,7 @@ func (w *rocpdWriter) exec(q string, args ...any) {
 	}
 }
 
-// once is the id of a row that is written when it is asked for first.
+// once returns the ID of the row with a key. The first call for a key inserts the row by statement q.
 func (w *rocpdWriter) once(key, q string, args ...any) int {
 	if id, ok := w.ids[key]; ok {
 		return id
@@ -67,7 +67,8 @@ func (w *rocpdWriter) text(s string) int {
 	return w.once("string "+s, `INSERT INTO "rocpd_stringSUFFIX" (id, string) VALUES (?, ?)`, s)
 }
 
-// row writes an event with what its table has of its own.
+// row inserts an event and its row in table. own names the columns that only this table has, and values are their
+// values. place has the process, thread, agent, stream and queue IDs.
 func (w *rocpdWriter) row(table, category, extdata string, start, end, stack int64, place [5]any, own string, values ...any) {
 	w.n++
 	event := w.n
@@ -82,11 +83,12 @@ func (w *rocpdWriter) row(table, category, extdata string, start, end, stack int
 	w.exec(`INSERT INTO "`+table+`SUFFIX" (`+columns+`, event_id, `+own+`) VALUES (?`+strings.Repeat(", ?", len(values)-1)+`)`, values...)
 }
 
-// Rocpd writes a trace into a database as rocprofv3 would have recorded it, in tables with
-// a suffix. The file is made where there is none; further suffixes make a merged one. Of calls it keeps those of HIP; operators and annotations become ROCTx ranges. spine
-// is the later layout, whose times and places are rows of their own tables.
+// Rocpd writes a trace into the SQLite file path as rocprofv3 would have recorded it, in tables with a suffix. It
+// creates a missing file; calls with further suffixes add to it, as in a merged recording. API calls are renamed from
+// cuda to hip; operators and annotations become ROCTx ranges. spine selects the later layout, with tables for
+// timestamps and tracks.
 func Rocpd(path string, tr *model.Trace, suffix string, spine bool) error {
-	// Nothing else reads the file meanwhile, and it is written again after a crash.
+	// No journal: nothing else reads the file meanwhile, and after a crash it is written again.
 	db, err := sql.Open("sqlite", path+"?_pragma=synchronous(0)&_pragma=journal_mode(off)")
 	if err != nil {
 		return err

@@ -27,14 +27,13 @@ var stacks = [...]string{
 
 func stepName(n int) string { return "ProfilerStep#" + strconv.Itoa(n) }
 
-// piece is the text around what differs between the events of a kind.
+// piece is the JSON text that all events of a kind share.
 type piece struct {
-	lead string // up to the name
-	args string // from behind the duration to the first argument
+	lead string // up to the event's name
+	args string // from after the duration to the first argument
 }
 
-// pieces makes the text that all events of a kind share, with or without
-// white space.
+// pieces sets the shared text of each kind of event, with white space or without.
 func (g *generator) pieces() {
 	cats := [kinds]string{"user_annotation", "cpu_op", "cuda_runtime", "python_function", "kernel", "gpu_memcpy", "gpu_memset", "cpu_instant_event"}
 	if g.o.Old {
@@ -55,7 +54,7 @@ func (g *generator) pieces() {
 	g.sep = g.dense(",\n  ")
 }
 
-// dense drops the white space where the options say so.
+// dense drops the white space if Options.Compact is set.
 func (g *generator) dense(s string) string {
 	if g.o.Compact {
 		return strings.NewReplacer("\n", "", " ", "").Replace(s)
@@ -63,7 +62,7 @@ func (g *generator) dense(s string) string {
 	return s
 }
 
-// put writes text whose white space is optional.
+// put appends text to the buffer.
 func (g *generator) put(s string) { g.buf = append(g.buf, s...) }
 
 func (g *generator) num(key string, v int64) {
@@ -106,7 +105,7 @@ func (g *generator) foot() {
 	g.drain()
 }
 
-// separate begins an element.
+// separate begins a new element of the event array, after a comma if it is not the first.
 func (g *generator) separate() {
 	if g.stats.Events > 0 {
 		g.put(g.sep)
@@ -176,7 +175,7 @@ func (g *generator) one(e *event) {
 	g.put(g.dense("\n    }\n  }"))
 }
 
-// where writes the thread or stream, and the times.
+// where writes the process, the thread or stream, and the times of an event.
 func (g *generator) where(e *event) {
 	switch {
 	case e.kind >= kernel && e.kind <= memset && g.o.Old:
@@ -236,7 +235,7 @@ func (g *generator) device(e *event) {
 	g.put(`, "memory bandwidth (GB/s)": 23.301688888888888`)
 }
 
-// flow writes the arrow from a call to what it launched.
+// flow writes the start of a flow arrow for a launching call, or its end for the launched device work.
 func (g *generator) flow(e *event) {
 	g.separate()
 	ph, end := `"s"`, ""

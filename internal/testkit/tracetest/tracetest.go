@@ -1,6 +1,5 @@
-// Package tracetest makes traces for tests and benchmarks: a training loop as
-// PyTorch's profiler would have recorded it, of any size, the same for the
-// same options on every machine.
+// Package tracetest makes traces for tests and benchmarks: a training loop of any size as PyTorch's profiler would
+// have recorded it. Equal options give equal traces on every machine.
 package tracetest
 
 import (
@@ -9,31 +8,31 @@ import (
 	"math/rand/v2"
 )
 
-// Options say what trace to write. The zero value is three small steps.
+// Options select the trace to write. The zero value gives three steps of 24 layers.
 type Options struct {
-	Bytes  int64  // write steps until the text is this long
-	Steps  int    // write at least this many steps; 0 is 3
-	Layers int    // layers of the model; 0 is 24
-	Seed   uint64 //
+	Bytes  int64 // write steps until the text is this long
+	Steps  int   // write at least this many steps; 0 is 3
+	Layers int   // layers of the model; 0 is 24
+	Seed   uint64
 
-	Rank, World int  // written when World > 0
+	Rank, World int  // rank and number of ranks, written if World > 0
 	Python      bool // Python frames around the operators
 	Stacks      bool // call stacks in the operators' arguments
-	Memory      bool // allocations
+	Memory      bool // memory allocation events
 	Old         bool // capitalised categories and whole microseconds, as releases before 1.12
-	Array       bool // the bare array instead of the object
-	Compact     bool // hardly any white space
+	Array       bool // only the event array instead of the object that contains it
+	Compact     bool // leave out most white space
 }
 
 // Stats counts what was written.
 type Stats struct {
 	Bytes                          int64
-	Events                         int // all elements of the array
+	Events                         int // all elements of the event array
 	Steps, Ops, Annotations, Calls int
 	Python, Memory                 int
 	Kernels, Copies, Fills         int
 	KernelNS, CopyNS               int64 // sums
-	FirstNS, LastNS                int64 // first start of a step and last end on the device
+	FirstNS, LastNS                int64 // start of the first step and end of the last device work
 }
 
 // Write writes a trace to w.
@@ -69,11 +68,11 @@ const (
 	process = 4242
 	thread  = 4242
 	worker  = 4300 // the autograd thread
-	compute = 7    // streams
-	copying = 20
+	compute = 7    // the kernels' stream
+	copying = 20   // the input copies' stream
 )
 
-// event is one of a step, before it is text.
+// event is an event of the current step that is not yet written as JSON.
 type event struct {
 	kind   kind
 	thread int64
@@ -82,11 +81,11 @@ type event struct {
 	dur    int64
 	corr   int64
 	ext    int64
-	seq    int64 // minus one: none
+	seq    int64 // autograd sequence number; -1: none
 	bytes  int64
 	stream int64
 	grid   int64
-	stack  int // index of a call stack
+	stack  int // 1 + index in stacks; 0: none
 }
 
 type kind uint8
@@ -116,11 +115,11 @@ type generator struct {
 
 	events         []event
 	now            int64 // host clock, ns
-	busy           int64 // the device works until then
+	busy           int64 // time until which the device works, ns
 	corr, ext, seq int64
 }
 
-// span draws a length around mean; whole microseconds in old traces.
+// span draws a duration around mean, ns; whole microseconds in old traces.
 func (g *generator) span(mean int64) int64 {
 	d := mean/2 + g.rng.Int64N(mean)
 	if g.o.Old {
@@ -134,7 +133,7 @@ func (g *generator) add(e event) int {
 	return len(g.events) - 1
 }
 
-// begin adds an event that starts now; end gives it its length.
+// begin adds an event of thread on that starts now, and returns its index; end sets its duration.
 func (g *generator) begin(k kind, name string, on int64) int {
 	e := event{kind: k, thread: on, name: name, ts: g.now, seq: -1}
 	if k == operator || k == annotation {
@@ -150,7 +149,7 @@ func (g *generator) end(i int) {
 	g.events[i].dur = g.now - g.events[i].ts
 }
 
-// launch adds a call and the device work it starts.
+// launch adds an API call and the device work e that the call starts.
 func (g *generator) launch(api string, on int64, e event) {
 	cost := g.span(6000)
 	corr := g.corr
@@ -163,12 +162,12 @@ func (g *generator) launch(api string, on int64, e event) {
 	g.now += cost
 	g.add(e)
 	if api == "cudaMemcpyAsync" && e.name == "Memcpy DtoH (Device -> Pageable)" && g.busy > g.now {
-		g.events[i].dur = g.busy - g.events[i].ts // such a copy waits for the device
+		g.events[i].dur = g.busy - g.events[i].ts // a copy to pageable memory waits for the device
 		g.now = g.busy
 	}
 }
 
-// wait adds a call that waits for the device.
+// wait adds an API call that waits for the device.
 func (g *generator) wait(api string, on int64) {
 	start := g.now
 	g.now = max(g.now, g.busy) + g.span(3000)
@@ -204,7 +203,7 @@ func (g *generator) step(n int) {
 	g.stats.LastNS = max(g.stats.LastNS, g.busy)
 }
 
-// load is the data loader and the copy of its batch.
+// load adds the data loader's work and the copy of its batch to the device.
 func (g *generator) load() {
 	i := g.begin(annotation, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", thread)
 	g.now += g.span(300_000)
