@@ -96,7 +96,8 @@ func uniformDivisions(n uint64) (d [16]uint64) {
 	return d
 }
 
-// addEmptyCalls adds, to the events before which empty_cache runs, the end of every n-th step (n is every).
+// addEmptyCalls returns a copy of trims, the events before which empty_cache runs, plus the last event of every n-th
+// step (n is every).
 func (r *Replay) addEmptyCalls(trims map[int]bool, every int) map[int]bool {
 	out := maps.Clone(trims)
 	for i, p := range r.phases {
@@ -125,7 +126,7 @@ func parseSettings(text string) (change func(*pool.Settings), err error) {
 	}, nil
 }
 
-// mostMegabytes is more than any device has.
+// mostMegabytes limits sizes in settings, MiB; no device has so much memory.
 const mostMegabytes = 1 << 24
 
 func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool) {

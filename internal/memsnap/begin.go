@@ -75,8 +75,9 @@ type initialSegment struct {
 	of    []*allocation
 }
 
-// findBeginning computes the initial state once. Small blocks have their rounded size. A large block may include up to
-// 1 MiB that was not split off; if more is free behind it, it ends where the first allocation of its lifetime begins.
+// findBeginning computes the initial state, once. A small block has its rounded size. A large block may include a
+// remainder of up to 1 MiB that was not split off. If more is free behind a large block, it ends at the address of the
+// first allocation that is placed there during its lifetime.
 func (r *Replay) findBeginning() *initialState {
 	if r.start != nil {
 		return r.start
@@ -143,7 +144,7 @@ func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*alloc
 	return s, unknown, true
 }
 
-// adoptBeginning adds the segments of the initial state to the model, and calls made for each.
+// adoptBeginning adds the segments of the initial state to the model, and calls made with the number of each.
 func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
 		stream, in := m.r.ranks.ranksOf(s.place)

@@ -87,7 +87,8 @@ type Piece struct {
 	Category string `json:"category"`
 }
 
-// largestSegments returns the largest reserved ranges; live is sorted by address.
+// largestSegments returns the largest reserved ranges, and the number of ranges left out (more); live is sorted by
+// address.
 func (a *account) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })

@@ -206,7 +206,7 @@ const (
 	mostGrowth = 1 << 24 // limits lines times steps; programs have hundreds of lines
 )
 
-// findGrowth finds lines that hold more after each step. The first step is ignored, because it allocates what stays.
+// findGrowth finds lines that hold more after each step. It ignores the first step, which allocates persistent memory.
 func (r *Replay) findGrowth(a *account) []Growth {
 	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {

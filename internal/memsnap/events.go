@@ -100,8 +100,8 @@ func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	return i, nil
 }
 
-// internOrigin returns the number of an origin. last caches the number that the same stack or origin had the last time,
-// which mostly matches.
+// internOrigin returns the number of an origin. *last caches the number of the previous lookup for the same stack or
+// origin, which mostly matches.
 func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	s := m.s
 	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {

@@ -47,8 +47,9 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Errors come first, then growth per step, then the other findings. Claims of one device are of two peaks, of
-		// requested and of reserved bytes, so their shares compare; fewer requested bytes reserve less, too.
+		// Errors come first, then growth per step, then the other findings. Within a device the order is by share of
+		// the peak, since claims refer to two peaks, of requested and of reserved bytes; a lower requested peak also
+		// lowers the other.
 		if o := cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity))); o != 0 || x.Device != y.Device {
 			return cmp.Or(o, cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 		}
@@ -79,8 +80,8 @@ const (
 	trifleBytes = 64 << 20
 )
 
-// weighSeverity sets share and severity of a finding. An out-of-memory error always has high severity, and so has a
-// leak, however small it still is: it grows until there is one.
+// weighSeverity sets share and severity of a finding. Out-of-memory errors and leaks always have high severity: even a
+// small leak grows until memory runs out.
 func (f Finding) weighSeverity(d *Device) Finding {
 	peak := d.Peak.Requested
 	if f.Of == ofReserved {
@@ -123,8 +124,8 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	return c.kinds[row]
 }
 
-// claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed no later than at
-// the event that cut returns; event 0 frees memory from before the recording.
+// claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed at the event
+// that cut returns or earlier. Event 0 frees memory from before the recording.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
 	by := int64(0)
@@ -280,7 +281,7 @@ func findGradientHeld(c *ruleInput) (Finding, bool) {
 		switch {
 		case a.born != never:
 			return c.endOfStep(a.born)
-		case a.done != never: // of the step before the recording
+		case a.done != never: // a gradient of the step before the recording
 			return 0
 		}
 		return never

@@ -20,6 +20,7 @@ const (
 	driverPage   = 2 << 20
 )
 
+// simulatedDriver is a driver with a memory limit (bytes) and an address policy, for replays of other settings.
 type simulatedDriver struct {
 	*model
 	limit, used int64 // limit 0 is unlimited

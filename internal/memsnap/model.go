@@ -8,21 +8,21 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// mostModelled limits recordings to replay, in events.
+// mostModelled is the largest number of events in a recording that the model replays.
 const mostModelled = 1 << 20
 
 // mostWork limits the list entries that the model visits or moves, over the check and all settings. PyTorch's
 // recordings need fewer than 100 per event and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
 
-// mostPools is more than any program has; each pool takes memory in the model.
+// mostPools limits the pools of a recording, since each takes memory in the model; no program has so many.
 const mostPools = 1 << 12
 
 // budget limits the work of the models of one device.
 type budget struct {
 	ctx  context.Context
 	left int64
-	at   int // since the last check of the context
+	at   int // calls so far; every 1024th checks the context
 }
 
 // chargeWork subtracts the model's work since the last call. ok is false if the budget is used up; err is the

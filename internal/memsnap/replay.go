@@ -39,7 +39,7 @@ type Phase struct {
 // span is a range of reserved addresses.
 type span struct {
 	lo, hi uint64
-	exp    bool
+	exp    bool // of an expandable segment
 }
 
 // NewReplay prepares the events of a device.

@@ -26,8 +26,9 @@ type WhatIf struct {
 // replaySettings replays the requests under every setting, first the file's own, for which it returns the recorded
 // peak. An out-of-memory error shows how much memory the driver has, unless a limit of the process caused it. A
 // recording that starts late is replayed from its live blocks, packed by address, and (without expandable segments)
-// also from its segments. Another setting would have led to neither, so the deviation of the file's own setting widens
-// the bounds of all others. If the budget ends, no setting is reported, because the first ones would look best.
+// also from its segments. Under another setting the recording would begin in neither state, so the error of the file's
+// own setting widens the bounds of all others. If the budget ends, whole is false and no setting is reported, because
+// the first ones would look best.
 func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
 	run := &settingReplayer{r: r, b: b, checked: checked, last: r.Events()}
 	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had little more memory than was reserved
