@@ -162,8 +162,8 @@ func joinParts(parts []*Result) *Result {
 	return out
 }
 
-// JoinHeads returns the first of several Results of one side without metrics, runs, failures and warnings. Its fields
-// are those of all parts (JoinFields), its status that of the first part that is not complete.
+// JoinHeads joins several Results of one side, without metrics, runs, failures and warnings. The result has the fields
+// of all parts (JoinFields), the status of the first incomplete part, and otherwise the values of the first part.
 func JoinHeads(parts []*Result) *Result {
 	out := *parts[0]
 	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil

@@ -59,8 +59,8 @@ const (
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs both sides' metrics, in the old side's order, then those of the new side alone. Exact metrics get
-// their verdict at once.
+// pairEntries pairs both sides' metrics, in the old side's order; metrics of the new side alone follow. Exact metrics
+// get their verdict at once.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -164,7 +164,8 @@ func (e *entry) fillSides(paired bool) {
 	}
 }
 
-// usableRuns returns the runs of a side that measured the metric; none if the load generator was late, unless paired.
+// usableRuns returns the runs of a side that measured the metric. It returns none if the load generator was late,
+// unless the runs are paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
 		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, so this measures the sender", name))
@@ -240,8 +241,9 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once. So do sides
-// that hold the same measurement; the argument one reports that oneSource found this for all metrics.
+// requireRuns blocks metrics with too few runs. Two cases get a verdict at once: a metric that is zero on both sides,
+// and sides that hold the same measurement. The argument one reports that oneSource found the second case for all
+// metrics.
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -314,8 +316,8 @@ func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p returns the p-value of the hypothesis "not worse by more than the equivalence margin"; the function mirrored
-// returns that of "not better by more than the margin".
+// p returns the p-value of the hypothesis "not worse by more than the equivalence margin"; the function mirrored tests
+// "not better by more than the margin".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)

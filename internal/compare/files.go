@@ -30,7 +30,8 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	return b.judgeSessions(1, func(e *entry) [][][]float64 { return [][][]float64{e.old} }), nil
 }
 
-// findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
+// findAlike tests whether neighbouring runs of a side depend on each other (Holm over all metrics). It skips sides
+// whose runs alternated.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
 	if separate, _ := stats.CheckOrder(b.order); !separate {
@@ -46,7 +47,8 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 }
 
-// estimateUnpaired estimates the change against the sessions by the rule that suits the noise and reaches the level.
+// estimateUnpaired estimates the change of the new runs from the sessions. stats.Unpaired chooses the estimator by the
+// noise and the level.
 func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(stats.LogMedians(e.new)) == 0 {
@@ -57,7 +59,8 @@ func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread s
 	return effect, ok
 }
 
-// levelSessions returns each session's log run medians without drift and step; each session keeps its mean.
+// levelSessions returns the logarithms of each session's run medians, with drift and level change subtracted; each
+// session's mean stays.
 func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
@@ -151,10 +154,10 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}), nil
 }
 
-// judgeSessions judges the new side against n sessions of the old one, whose runs of a metric runsOf returns.
+// judgeSessions judges the new side against n sessions of the old side. runsOf returns a metric's old runs, by session.
 func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Comparison {
 	few := n < MinSessions
-	for _, e := range b.entries { // metrics without a verdict need it for their interval
+	for _, e := range b.entries { // metrics without a verdict need the spread for their interval
 		e.session, e.assumed = b.o.spreadOf(e.Name)
 	}
 	for _, e := range b.testableEntries() { // skips stages that take no time: they have no spread

@@ -69,9 +69,9 @@ func Rerun(b Block) (again bool, why string) {
 type Gate struct {
 	o         Options
 	last      *bench
-	up, doubt []*entry
-	escalated int      // metrics that stage 1 left open
-	faster    []*entry // passed, and improved if the next stage confirms it
+	up, doubt []*entry // metrics that stage 2 and stage 3 must decide
+	escalated int      // number of metrics that stage 1 left open
+	faster    []*entry // metrics that passed, and are improved if the next stage confirms it
 }
 
 // NewGate makes a gate; Stage1 checks the options.
@@ -181,7 +181,7 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 	return b, nil
 }
 
-// estimateEffect makes the blocks of the metric's runs and estimates the change from them.
+// estimateEffect pairs the metric's runs into blocks and estimates the change from them.
 func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
@@ -238,7 +238,8 @@ func (e *entry) excludeFromJudgement() {
 	e.blocked, e.blame = "", blameNone
 }
 
-// StagesLeft returns how many stages share the remaining time: two if stage 3 would have to confirm stage 2.
+// StagesLeft returns how many stages must share the remaining time: two if stage 3 would have to confirm stage 2, else
+// one.
 func (g *Gate) StagesLeft() int {
 	if g.last.stages == 1 && slices.ContainsFunc(g.pending(), (*entry).isScattered) {
 		return 2
@@ -408,8 +409,8 @@ func (e *entry) inheritEvidence(first *entry) {
 	}
 }
 
-// decideFamily decides a stage's metrics by Holm, which also counts the metrics that could not be tested and those that
-// stage 2 passed.
+// decideFamily decides a stage's metrics by Holm's procedure, which also counts the metrics that could not be tested
+// and the metrics that stage 2 passed.
 func decideFamily(family []*entry, untested int) {
 	var tested []*entry
 	for _, e := range family {

@@ -95,8 +95,9 @@ type PlannedGate struct {
 	Seconds   gpuprof.Number `json:"seconds"`
 }
 
-// Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9
-// in the noisiest metric: stage 1 and the blocks of Gate.Useful. Most unchanged programs need stage 1 alone.
+// Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9 in
+// the noisiest metric. It counts stage 1 and as many blocks as Gate.Useful returns. Most unchanged programs need stage
+// 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
@@ -116,7 +117,7 @@ func (n MetricNoise) blocks(limits Margins, family int) float64 {
 	return Stage1Blocks + usefulBlocks(noise, delta, limit, family)
 }
 
-// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if 1,000 % does not.
+// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if not even 1,000 % fits.
 func (m *MachineNoise) Smallest(seconds float64) float64 {
 	fits := func(t float64) bool { return float64(m.Plan(t).Seconds) <= seconds }
 	lo, hi := 0.0, 10.0

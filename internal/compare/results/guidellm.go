@@ -52,7 +52,8 @@ var guideMetrics = []struct {
 	{"output_token_count", "output_token_count", "tokens", 1, undirected},
 }
 
-// isGuideLLM reports whether guidellm wrote the file; tested before two formats that have "benchmarks" too.
+// isGuideLLM reports whether guidellm wrote the file. It must run before the tests of two other formats that also have
+// the member "benchmarks".
 func isGuideLLM(d jsonValue) bool {
 	if !d.hasMembers("benchmarks") || d.hasMembers("context") || d.hasMembers("devices") || d.hasMembers("machine_info") {
 		return false

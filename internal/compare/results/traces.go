@@ -212,7 +212,8 @@ func pageableOf(counter string) string {
 	return dir[strings.LastIndexByte(dir, '_')+1:]
 }
 
-// traceBlind warns of copies whose host memory kind is unknown: the known ones alone could pass an exceeded budget.
+// traceBlind warns of copies whose host memory kind is unknown: a count of the known copies alone could be within a
+// budget that all copies exceed.
 func traceBlind(r *compare.Result, blind map[string]int) {
 	for _, dir := range slices.Sorted(maps.Keys(blind)) {
 		if blind[dir] > 0 {
