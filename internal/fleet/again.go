@@ -15,6 +15,7 @@ import (
 // A further measurement covers the suspect nodes and as many healthy ones. A figure stays off only if every measurement
 // finds it off.
 
+// repeatFindings holds the result of one further measurement: its GPUs, and the figures that are off in it.
 type repeatFindings struct {
 	where    string
 	gpuIndex map[string]int // GPU index by gpuID
@@ -34,8 +35,8 @@ func (g *gpu) gpuID() string {
 }
 
 // judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID and
-// metric. A suspect is compared with healthy GPUs only, since the slower of two nodes would shift a common median;
-// without healthy GPUs, with the norms of the first measurement. Other figures that are off become notes.
+// metric. A suspect is compared with healthy GPUs only, since the slower of two nodes would shift a common median.
+// Without healthy GPUs it is compared with the norms of the first measurement. Other figures that are off become notes.
 func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
 	var out []*repeatFindings
 	for _, job := range jobs {
@@ -112,9 +113,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm of a second measurement. n is the norm of the first one, and second that of the healthy
-// GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n moved to
-// second's median, with its spread widened by that median's standard error.
+// recentre returns the norm for a second measurement. n is the norm of the first measurement; second is the norm of the
+// healthy GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n with
+// second's median, and with a spread widened by that median's standard error.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second

@@ -145,8 +145,8 @@ func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	return t.metricRow(name, health.Unit(name))
 }
 
-// groupByNode merges a node's findings on a metric into one if at least half of its GPUs have one: then the whole node
-// is slow.
+// groupByNode merges a node's findings on a metric into one if at least half of its GPUs have such findings: then the
+// whole node is slow.
 func groupByNode(off []Off, gpus []gpu) []Off {
 	on := map[int]int{} // number of GPUs per rank
 	for _, g := range gpus {

@@ -145,8 +145,8 @@ func (d *Devices) compareRounds() {
 	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// medianRatio returns the median of two figures' ratios by round, in which a round's disturbance cancels; nil without
-// rounds.
+// medianRatio returns the median over rounds of over/under, in which a disturbance of a whole round cancels; nil
+// without rounds.
 func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {

@@ -59,8 +59,8 @@ func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	return true, differs
 }
 
-// nearestNorm returns a norm of the device's model for a metric: with the same driver and power limit, else over the
-// most GPUs; nil without one.
+// nearestNorm returns a norm of the device's model for a metric: the one with the same driver and power limit, else the
+// one over the most GPUs; nil without any.
 func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs string) {
 	for i := range r.Reference {
 		n := &r.Reference[i]

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// replay computes when each rank ends each step, given the ranks' own times. A collective ends its duration after the
-// last rank's arrival; then the waiting ranks continue. The result is a max-plus function of the own times, so an own
-// time never costs more than its length.
+// replay computes when each rank ends each step, given the ranks' own times. A collective ends when its duration has
+// passed since the last rank's arrival; then the waiting ranks continue. The result is a max-plus function of the own
+// times, so an own time never costs more than its length.
 type replay struct {
 	m *matchedJob
 	// own has replaced own times of each line's ops; nil for the recorded ones.

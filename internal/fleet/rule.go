@@ -22,6 +22,7 @@ const (
 	LeastSiblings = 8
 )
 
+// value is one figure of a rank or GPU before it is judged.
 type value struct {
 	of     int    // index into the compared ranks or GPUs
 	group  string // name of the group of siblings
@@ -44,6 +45,7 @@ func (v *value) worseShare(median float64) float64 {
 	return math.Expm1(median - v.log)
 }
 
+// judged is a value with the result of its comparison with its siblings.
 type judged struct {
 	value
 	siblings int     // number of values of the group, with this one
@@ -57,6 +59,7 @@ type judged struct {
 // siblingMetric identifies a group of comparable values: one metric of one group of siblings.
 type siblingMetric struct{ group, metric string }
 
+// norm is the distribution of the logarithms of n comparable values.
 type norm struct {
 	n     int
 	c, s  float64 // median and robust spread, at least leastSpread
@@ -80,10 +83,10 @@ func groupBySiblings(values []value) map[siblingMetric][]int {
 	return by
 }
 
-// judgeAgainst compares a value with a norm, which excludes the value or has LeastSiblings or more. In robust spreads,
-// the distance of a value from the median of n siblings has no heavier tail than Student's t with 0.4 (n - 1) + 0.5
-// degrees of freedom: in 8 million simulated values of 8 to 256 normal siblings this holds for tails from 1e-2 to 1e-5
-// (TestRobustTail).
+// judgeAgainst compares a value with a norm. A norm of fewer than LeastSiblings values must not include the value. In
+// units of the robust spread, the distance of a value from the median of n siblings has no heavier tail than Student's
+// t with 0.4 (n - 1) + 0.5 degrees of freedom. In 8 million simulated values of 8 to 256 normal siblings this holds for
+// tails from 1e-2 to 1e-5 (TestRobustTail).
 func (n *norm) judgeAgainst(v value) judged {
 	j := judged{value: v, siblings: n.n, median: n.c, p: 1}
 	if v.apart > unsteadyAt*n.apart {
@@ -149,7 +152,8 @@ func markOff(all []judged) {
 	}
 }
 
-// medianWithout returns the median of a group's other values: one of two siblings must not shift its own norm.
+// medianWithout returns the median of a group's other values: in a small group, a value must not shift the median that
+// it is compared with.
 func medianWithout(values []value, group []int, own int) float64 {
 	var others []float64
 	for _, i := range group {
@@ -174,8 +178,8 @@ func robustSpread(v []float64) float64 {
 	return 1.4826 * medianOf(v, func(x float64) float64 { return math.Abs(x - c) })
 }
 
-// nodeSpreads returns the robust standard deviations of logarithms, about each node's median and of the nodes' medians;
-// NaN with too few values.
+// nodeSpreads returns two robust standard deviations of logarithms: of the values about their node's median (within),
+// and of the nodes' medians (between). It returns NaN with too few values.
 func nodeSpreads(nodes map[string][]float64) (within, between float64) {
 	var about, middles []float64
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

@@ -106,8 +106,7 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	return out
 }
 
-// meanExcess returns a line's excess over its siblings, ns per step: the upper limit of what a repair of the rank
-// gains.
+// meanExcess returns a line's excess over its siblings, ns per step. Repairing the rank gains at most this time.
 func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
@@ -159,7 +158,7 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 
 // isPersistent reports whether the lines are slow in most steps. share is the share of steps in which one of them has
 // the largest excess over its siblings (at least steadyFrom). Each line's mean excess must exceed standsOut times the
-// usual excess. Lines that were replaced before do not count.
+// usual excess. Lines that the search has already replaced do not count.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// leastCost is the smallest cost of a straggler as a share of the step, like that of a finding in a trace.
+	// leastCost is the smallest cost of a reported straggler, as a share of the step; findings in a trace have the same
+	// limit.
 	leastCost = 0.005
 	// replayError is the largest relative error of the replayed median step at which stragglers are reported.
 	replayError = 0.02
@@ -170,8 +171,8 @@ func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	}
 }
 
-// search finds stragglers: it replays the job with ranks as fast as their siblings, the costliest first. Found ranks
-// stay replaced, so that no time counts twice.
+// search finds stragglers: it replays the job with the own times of some ranks replaced by their siblings' times, the
+// costliest ranks first. Found ranks stay replaced, so that no time counts twice.
 type search struct {
 	m    *matchedJob
 	e    *excess
@@ -231,8 +232,8 @@ func (s *search) listCandidates() []candidate {
 	return out
 }
 
-// combineSlowest returns the two slowest ranks, the three slowest and so on as candidates: to replace one of several
-// equally slow ranks gains nothing.
+// combineSlowest returns the two slowest ranks, the three slowest and so on as candidates. If several ranks are equally
+// slow, replacing only one of them gains nothing.
 func (s *search) combineSlowest(single []candidate) []candidate {
 	single = slices.DeleteFunc(slices.Clone(single), func(c candidate) bool { return len(c.lines) > 1 })
 	slices.SortFunc(single, func(a, b candidate) int {

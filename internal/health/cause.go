@@ -9,8 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the throttled time, s, from which it explains a slow product: any GPU throttles briefly when a
-// load starts.
+// enoughThrottleS is the throttled time, s, above which throttling explains a slow matrix product: any GPU throttles
+// briefly when a load starts.
 const enoughThrottleS = 0.1
 
 // remedy is an observed cause with its fix; empty if the cause was not observed.
@@ -158,7 +158,7 @@ func (c *Card) readingText(metric string) string {
 	return fmt.Sprintf(", at %.3g %s", float64(m.Value), m.Unit)
 }
 
-// conditionNotes returns conditions that explain figures and are no fault, since all siblings may share them.
+// conditionNotes returns conditions that explain slow figures but are no fault, since all siblings may share them.
 func conditionNotes(c *Card) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, c.Device+": "+fmt.Sprintf(format, args...)) }

@@ -11,9 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// These constants depend on each other; the tests simulate the resulting error rates.
+// These constants depend on each other; the tests simulate the resulting error rates. Alpha is the largest p-value of a
+// change and Draws the number of permutations, for a change in the report (show) and for an alarm.
 const (
-	// LeastSessions is the number of sessions of a class from which it is judged: two levels of four.
+	// LeastSessions is the smallest number of sessions of a class that is judged: two levels of four sessions.
 	LeastSessions = 8
 	showAlpha     = 0.01
 	showDraws     = 199
@@ -74,8 +75,8 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why is the reason if
-// they cannot be judged.
+// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why states why the
+// values cannot be judged; "" if they can.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -316,8 +317,8 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 }
 
 // Scatter returns the standard deviation between commits, relative to the value. Its square is the variance of sessions
-// about their level minus the variance of repeated sessions of one commit. ok is false with too few sessions or too few
-// repeated commits.
+// about their level, minus the variance between repeated sessions of one commit. ok is false with too few sessions or
+// too few repeated commits.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

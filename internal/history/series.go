@@ -180,7 +180,7 @@ func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[str
 	return t
 }
 
-// leftOutReason returns why a session of the commit is only shown; "" if it is analysed.
+// leftOutReason returns why a session of the commit is shown but not analysed; "" if it is analysed.
 func (c Commit) leftOutReason() string {
 	switch {
 	case c.ID == "":

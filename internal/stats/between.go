@@ -68,8 +68,10 @@ func subtractFirst(sessions [][]float64) [][]float64 {
 	return out
 }
 
-// varianceComponents returns the variance of a single process of a single session, and its degrees of freedom. If
-// sessions differ no more than processes do, it pools both variances.
+// varianceComponents returns the variance of a single process of a single session, and its degrees of freedom. between
+// and within are sums of squares with nb and nw degrees of freedom. count is the number of processes. squares is a sum
+// over programs: of the squared session sizes, divided by the program's number of processes. If sessions differ no more
+// than processes do, both variances are pooled.
 func varianceComponents(between, within, nb, nw, count, squares float64) (variance, nu float64) {
 	if nb+nw == 0 {
 		return 0, 0

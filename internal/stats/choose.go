@@ -34,13 +34,15 @@ const (
 	drifting = 0.5
 )
 
-// Noise describes the scatter of a program's processes, in logarithms, without the difference of the sides.
+// Noise describes the scatter of a program's processes, in logarithms, after the difference between the sides is
+// removed.
 type Noise struct {
 	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
 	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
 	Spread float64
-	// Slow is the share of outliers among the processes. Two modes count as the share of outliers that leaves as many
-	// pairs of ordinary processes as there are pairs of one mode; Spread is then the spread inside the modes.
+	// Slow is the share of outliers among the processes. With two modes it is the share of outliers at which two
+	// processes are both ordinary as often as two processes are of the same mode; Spread is then the spread inside the
+	// modes.
 	Slow float64
 	Rule Rule // the best estimator for such noise
 }
@@ -57,8 +59,8 @@ type Blocks struct {
 }
 
 // NewBlocks pairs the samples of both sides into blocks: block k has a process with the samples a[k] and one with b[k]. If
-// aligned[k], sample i of both was measured in the same turn: the block counts by the median over i of
-// log(b[k][i]/a[k][i]), unless its sides differ in length.
+// aligned[k], the processes alternated, so that sample i of both is from the same time. The block then counts by the
+// median over i of log(b[k][i]/a[k][i]), unless its sides differ in length.
 //
 // NewBlocks also chooses the value by which a process counts, normally the median of its samples. With a coarse clock,
 // whose ticks differ by more than slack (of the logarithm), it is the mean, because a median could only be a tick. It
@@ -180,7 +182,7 @@ func Paired(a, b [][]float64) (e Effect, ok bool) {
 	return x.pairedMean()
 }
 
-// pairedMean is Paired; other centres than medians have the first term of the error alone.
+// pairedMean is Paired for any centre of a process. If the centre is not the median, the error has only its first term.
 func (x *Blocks) pairedMean() (Effect, bool) {
 	n := float64(len(x.Ratios))
 	mean, variance := stat.MeanVariance(x.Ratios, nil)
@@ -197,7 +199,7 @@ func (x *Blocks) pairedMean() (Effect, bool) {
 	return e, e.OK()
 }
 
-// middleWeights holds by number of samples the probabilities of ranks to be the middle of a resample.
+// middleWeights caches, by number of samples, the probability of each rank to be the middle of a resample.
 var middleWeights sync.Map
 
 // medianVariance returns the variance of the median of a resample of xs, the limit of a bootstrap with many draws

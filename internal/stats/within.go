@@ -9,14 +9,16 @@ import (
 const (
 	// fewestSamples is the least number of samples for an interval of one process.
 	fewestSamples = 6
-	// rankBlocks is the least number of blocks for the estimate from ranks. levelBlocks is the largest number for the one
-	// from block medians. More blocks determine the spread of ranks better; fewer, longer blocks have better medians.
+	// rankBlocks is the least number of blocks for the estimate from ranks. levelBlocks is the largest number of blocks
+	// for the estimate from block medians. More blocks determine the spread of ranks better; fewer, longer blocks have
+	// better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
-	// fewestEffective and leastEffectiveShare are the least numbers of independent samples, and of them per sample, for an
-	// interval. From 20 samples on, an interval that is printed and wrong is then rarer than its level at any correlation.
+	// An interval needs fewestEffective independent samples, or the share leastEffectiveShare of all samples if that is
+	// less. From 20 samples on, an interval that is printed and wrong is then rarer than its level at any correlation.
 	fewestEffective, leastEffectiveShare = 7, 1. / 3
-	// grows is the ratio of long blocks' variance to short ones' from which samples correlate beyond a block.
+	// grows is the ratio of the variance from long blocks to the variance from short blocks above which samples are
+	// correlated beyond a block.
 	grows = 1.5
 )
 
@@ -25,7 +27,7 @@ const (
 // the interval is estimated from blocks of samples:
 //
 //   - Ranks: the share of a block's samples below the median scatters from block
-//     to block with s; the interval covers the ranks n (1/2 -+ t s/sqrt(K)).
+//     to block with standard deviation s; the interval covers the ranks n (1/2 -+ t s/sqrt(K)).
 //     s/sqrt(K) is the limit of the standard error of a block bootstrap of that
 //     share with many draws (Carlstein, Annals of Statistics 14, 1986; Künsch, Annals
 //     of Statistics 17, 1989), so no draws are needed; Woodruff (JASA 47, 1952)
