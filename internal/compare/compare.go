@@ -136,17 +136,17 @@ const (
 	// Pass means that the new side is shown not to be slower than the threshold. It is for a whole comparison; a single
 	// metric then has the verdict Same.
 	Pass Verdict = "pass"
-	// Regressed is shown to be slower than the equivalence margin.
+	// Regressed means shown to be slower by more than the equivalence margin.
 	Regressed Verdict = "regressed"
-	// Improved is shown to be faster than the mirrored margin; in a gate beyond doubt in stage 1, or again in fresh
-	// blocks.
+	// Improved means shown to be faster by more than the equivalence margin. A gate requires proof beyond doubt in
+	// stage 1, or a confirmation by fresh blocks.
 	Improved Verdict = "improved"
 	// Inconclusive means that the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
 	// NotComparable means that the sides are different measurements (hard facts, load or unit differ): more data would
 	// not help.
 	NotComparable Verdict = "not comparable"
-	// Same is the Pass of one metric.
+	// Same is the verdict of a single metric that passes.
 	Same Verdict = "same"
 	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not judged.
 	TooSmall Verdict = "too small"
@@ -155,7 +155,8 @@ const (
 	Gone Verdict = "gone"
 	// Added is a metric or stage that the old side lacks.
 	Added Verdict = "added"
-	// Explains is a metric of a gate that judges the total instead: it has a ratio and an interval, but does not count.
+	// Explains is a metric of a gate that judges the total only: the metric has a ratio and an interval, but does not
+	// count.
 	Explains Verdict = "explains"
 )
 
@@ -245,7 +246,7 @@ type MetricResult struct {
 	CI95      [2]gpuprof.Number `json:"ci95"`  // of Ratio
 	P         gpuprof.Number    `json:"p"`     // one-sided, of "not worse than the equivalence margin"
 	PAdjusted gpuprof.Number    `json:"p_adjusted"`
-	// PBetter is the p-value of the mirrored test, of "not better than the equivalence margin".
+	// PBetter is the p-value of the test for a speedup, of "not better than the equivalence margin".
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
 	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, too small, inconclusive, not comparable, gone, added, explains

@@ -44,8 +44,9 @@ func (b *bench) endEarly() (slower []*entry) {
 	return slower
 }
 
-// rhythmPValue returns the p-value of "no rhythm" in the processes of both sides in time order. It returns 1 for
-// processes that take turns, since both sides share such a disturbance.
+// rhythmPValue returns the p-value of the hypothesis that the processes of both sides, in time order, show no periodic
+// or lasting change. It returns 1 for processes that alternate in short turns, since both sides share such a
+// disturbance.
 func (e *entry) rhythmPValue(order []bool) float64 {
 	if e.blocks.TakesTurns() {
 		return 1
@@ -71,9 +72,9 @@ func (e *entry) beyondDoubt(sign float64) float64 {
 }
 
 // confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that this stage's
-// entries, now, confirm: the mirrored rule at level alpha, by Holm over these metrics. A confirmed entry replaces the
-// previous entry in final. A metric whose fresh blocks are slower becomes Inconclusive, because the two stages
-// contradict each other. The others stay Same, with the missing confirmation as their reason.
+// entries, now, confirm: by the test for a speedup at level alpha, with Holm's procedure over these metrics. A
+// confirmed entry replaces the previous entry in final. A metric whose fresh blocks are slower becomes Inconclusive,
+// because the two stages contradict each other. The others stay Same, with the missing confirmation as their reason.
 func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {

@@ -20,10 +20,10 @@ type entry struct {
 	blame   blame
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
-	noise   stats.Noise   // of a gate's blocks
+	noise   stats.Noise   // scatter of a gate's processes
 	drift   stats.Trend   // of the runs, if it matters
 	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
-	alike   stats.Alike   // dependence between runs, for sides that did not take turns
+	alike   stats.Alike   // correlation of neighbouring runs, for sides measured one after the other
 	session float64       // spread between sessions, a share
 	assumed bool          // session is assumed, not estimated
 	blocks  *stats.Blocks // of a gate
@@ -49,7 +49,7 @@ const (
 	blameRuns     // too few runs
 	blameData     // missing, NaN, zero
 	blameFlags    // throttled on one side
-	blameTrend    // drift in an order of runs that lets it bias the ratio
+	blameTrend    // a drift that biases the ratio because of the order of the runs
 	blameMismatch // fields that must agree differ
 	blameStatus   // partial or failed
 	blameCounter  // a counter that varies

@@ -54,9 +54,9 @@ func Rerun(b Block) (again bool, why string) {
 // the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the
 // blocks of both decide, at level pooledAlpha.
 //
-// Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
-// needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
-// (Unconfirmed); an unconfirmed one is Same, with a reason.
+// Improved needs the same evidence for a speedup: beyond doubt in stage 1, or a confirmation by as many stages as a
+// slowdown needs. If no metric needs the next stage for a decision, that stage may be measured only to confirm
+// improvements (Unconfirmed). An unconfirmed improvement is Same, with a reason.
 //
 // If a result names its Total, only the Total is judged, so that twenty stages do not raise a false alarm by
 // chance. Its other measured metrics explain it, except those measured under load and those that the options name.
@@ -86,7 +86,8 @@ func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 // Escalated names the metrics that stage 2 must decide.
 func (g *Gate) Escalated() []string { return metricNames(g.up) }
 
-// Unconfirmed names the metrics that passed the last stage, that it found faster, and that the next stage may confirm.
+// Unconfirmed names the metrics that passed the last stage and were faster in it. The next stage may confirm the
+// improvement.
 func (g *Gate) Unconfirmed() []string { return metricNames(g.faster) }
 
 func metricNames(es []*entry) []string {

@@ -319,9 +319,8 @@ func joinReasons(first, second string) string {
 	return first + "; " + second
 }
 
-// escalateEntries ends stage 1: it passes metrics that are clearly no slower, and escalates the others to fresh
-// blocks. faster lists the passed metrics that are faster by the mirrored rule; they stay Same until a stage
-// confirms them.
+// escalateEntries ends stage 1: it passes metrics that are clearly no slower, and escalates the others to fresh blocks.
+// faster lists the passed metrics that the test for a speedup found faster; they stay Same until a stage confirms them.
 func escalateEntries(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {

@@ -124,8 +124,9 @@ func (n norm) recentre(second norm) norm {
 	return n
 }
 
-// selectHealthy returns the indices of values within their slack of the norm, or all indices if most values are beyond
-// it: then a disturbance affected the whole measurement.
+// selectHealthy returns the indices of values that are worse than the norm's median by at most their slack (a tolerated
+// share). If most values are worse than that, a disturbance affected the whole measurement, and all indices are
+// returned.
 func (n *norm) selectHealthy(values []value, at []int) []int {
 	if n.n == 0 {
 		return at
@@ -137,8 +138,8 @@ func (n *norm) selectHealthy(values []value, at []int) []int {
 	return out
 }
 
-// staysOff reports whether every further measurement finds a figure off. id is the GPU's gpuID. note follows the
-// figure's name in the report.
+// staysOff reports whether every further measurement also finds a figure off (worse than its siblings). id is the GPU's
+// gpuID. note follows the figure's name in the report.
 func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	for _, p := range all {
 		i, there := p.gpuIndex[id]

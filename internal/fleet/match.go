@@ -9,11 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// callRef refers to one rank's call of a collective.
 type callRef struct {
-	line int32 // index into the lines
+	line int32 // index into matchedJob.lines
 	call int32 // index into that line's calls
 }
 
+// collective is one collective operation with the calls of all its ranks.
 type collective struct {
 	parts []callRef
 	took  int64 // duration after the last arrival, ns: the shortest duration of any rank
@@ -21,7 +23,7 @@ type collective struct {
 	step  int64
 }
 
-// matchedJob holds the lines of a job with matched collectives.
+// matchedJob holds the timelines of a job's ranks, with their collectives matched between ranks.
 type matchedJob struct {
 	lines []*timeline
 	all   []collective

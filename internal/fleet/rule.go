@@ -53,7 +53,7 @@ type judged struct {
 	p        float64 // probability of such a value by chance; 1 if not tested
 	unsteady float64 // value.apart if unusually large, else 0
 	off      bool
-	few      bool // worse than the slack, but with too few siblings to be off
+	few      bool // worse by more than the slack, but with too few siblings to be off
 }
 
 // siblingMetric identifies a group of comparable values: one metric of one group of siblings.
@@ -100,13 +100,13 @@ func (n *norm) judgeAgainst(v value) judged {
 	return j
 }
 
-// exceedsSlack reports whether the figure is worse than its siblings' median by more than the slack.
+// exceedsSlack reports whether the figure is worse than its siblings' median by more than the tolerated share (slack).
 func (j *judged) exceedsSlack() bool { return j.worseShare(j.median) > j.slack }
 
 // intervalExcludesMedian reports whether the figure's own 95 % interval excludes the siblings' median.
 func (j *judged) intervalExcludesMedian() bool { return j.half == nil || j.median-j.log > j.half() }
 
-// isDoubtful reports whether the figure is worse than the slack, but too uncertain to be off.
+// isDoubtful reports whether the figure is worse by more than the tolerated share (slack), but too uncertain to be off.
 func (j *judged) isDoubtful() bool {
 	return !j.off && j.siblings >= LeastSiblings && j.exceedsSlack() && (j.unsteady > 0 || !j.intervalExcludesMedian())
 }

@@ -10,8 +10,8 @@ import (
 // excess has the times by which ranks exceed their siblings before each collective. Siblings run the same collectives
 // in the same order and, if there are such ranks, the same kernels.
 type excess struct {
-	more   [][]int64 // by line: ns above the siblings' median before each call, and after the last
-	family []int     // by line: the index of its family
+	more   [][]int64 // by timeline: ns above the siblings' median before each call, and after the last
+	family []int     // by timeline: the index of its family
 }
 
 // segmentTimes returns a rank's own time before each of its calls, and after the last one, ns.
@@ -70,7 +70,7 @@ func medianExcept(sorted []int64, own int64) int64 {
 	return a + (b-a)/2
 }
 
-// siblingFamilies groups the lines into families of siblings, by line index.
+// siblingFamilies groups the ranks' timelines, by index, into families: ranks that do the same work.
 func (m *matchedJob) siblingFamilies() [][]int {
 	type key struct {
 		signature uint64
@@ -106,7 +106,8 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	return out
 }
 
-// meanExcess returns a line's excess over its siblings, ns per step. Repairing the rank gains at most this time.
+// meanExcess returns the excess of rank timeline i over its siblings, ns per step. Repairing the rank gains at most
+// this time.
 func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
@@ -115,8 +116,8 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns the own times, ns, of line i's operations at the speed of its siblings. The times of all
-// operations before a collective call are shortened by one factor.
+// siblingTimes returns the own times, ns, of the operations of rank timeline i at the speed of its siblings. The times
+// of all operations before a collective call are shortened by one factor.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))
@@ -134,7 +135,7 @@ func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	return out
 }
 
-// excessPerStep returns the excess over siblings, ns, by step and line.
+// excessPerStep returns the excess of ranks over their siblings, ns, by step and timeline.
 func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	at := map[int64]int{}
 	for i, s := range m.steps {

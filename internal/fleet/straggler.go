@@ -156,7 +156,7 @@ func (m *matchedJob) opCount() int {
 	return n
 }
 
-// addRows adds a row per rank, at most most rows: those that wait least.
+// addRows adds a row per rank. If there are more than most ranks, it adds only the ones that wait least.
 func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
@@ -187,7 +187,7 @@ type search struct {
 	tried map[int]bool
 }
 
-// candidate is a set of lines that are replaced together.
+// candidate is a set of ranks, by timeline index, whose own times are replaced together.
 type candidate struct {
 	lines []int
 	node  string
@@ -250,7 +250,7 @@ func (s *search) combineSlowest(single []candidate) []candidate {
 	return out
 }
 
-// replayReplaced returns the mean step, ns, with further lines replaced.
+// replayReplaced returns the mean step, ns, with the own times of further ranks replaced by their siblings' times.
 func (s *search) replayReplaced(lines []int) float64 {
 	s.cut--
 	own := slices.Clone(s.set)
@@ -316,7 +316,7 @@ func (s *search) bestCandidate() (best candidate, gain float64) {
 	return best, gain
 }
 
-// describeStraggler describes the found lines for the report.
+// describeStraggler describes the found ranks for the report.
 func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Straggler {
 	wrong := math.Abs(float64(w.ReplayedS-w.StepS)) * 1e9
 	cost := min(c.more, gain+wrong)
@@ -335,7 +335,8 @@ func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Stragg
 	return out
 }
 
-// longestWait returns the collective at which others wait longest for these lines, and their median wait, s per step.
+// longestWait returns the collective at which other ranks wait longest for the given ones, and their median wait, s per
+// step.
 func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string

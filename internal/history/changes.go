@@ -29,7 +29,7 @@ const (
 	sentinelMore   = 0.02
 )
 
-// run holds the analysed sessions of one class for one metric.
+// run holds the analysed sessions of one metric in one class (sessions with the same device and options).
 type run struct {
 	at []int     // session indices in the trend
 	y  []float64 // logarithms; plain values for a counter

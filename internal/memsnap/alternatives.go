@@ -33,10 +33,11 @@ const (
 	nonSplitName   = "max_non_split_rounding_mb"
 )
 
+// alternative is an allocator setting, or a change to the program's empty_cache calls, to replay.
 type alternative struct {
 	name   string
 	set    pool.Settings
-	trims  map[int]bool
+	trims  map[int]bool // events before which empty_cache runs
 	advice bool
 }
 

@@ -10,8 +10,8 @@ import (
 
 // heldSegment is a segment that exists before the first event.
 type heldSegment struct {
-	lo, hi uint64
-	place  uint32
+	lo, hi uint64 // addresses
+	place  uint32 // number of its stream and pool
 }
 
 // segmentsBefore returns the segments before the first event: the final segments with all events undone.

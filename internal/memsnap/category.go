@@ -41,6 +41,7 @@ func (c Category) String() string {
 	}[min(c, Other)]
 }
 
+// sorter assigns categories to allocations.
 type sorter struct {
 	r        *Replay
 	traits   []traits

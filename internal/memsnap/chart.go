@@ -23,6 +23,7 @@ const (
 	finest       = 600 // pieces below 1/finest of the segments are merged with the previous one
 )
 
+// callNode is a frame in a tree of stacks, with the bytes that the stacks through it hold.
 type callNode struct {
 	where string
 	bytes int64

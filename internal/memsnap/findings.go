@@ -57,7 +57,7 @@ func (a *Analysis) findAll() {
 	})
 }
 
-// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then all
+// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then
 // others.
 func urgencyOf(f Finding) int {
 	switch f.Rule {
@@ -103,6 +103,7 @@ func (f Finding) weighSeverity(d *Device) Finding {
 	return f
 }
 
+// ruleInput holds the data of one device that the finding rules read.
 type ruleInput struct {
 	*Device
 	r     *Replay

@@ -37,6 +37,7 @@ const (
 	vRoot
 )
 
+// value is an entry of the pickle's stack: its kind, and a number, identifier or index that depends on the kind.
 type value struct {
 	k valueKind
 	v uint64

@@ -40,7 +40,8 @@ func (m *machine) put(at uint64) error {
 	return nil
 }
 
-// countSpent counts a spent entry of chunk k, and frees the chunk if all its entries are spent.
+// countSpent counts a memo entry of chunk k to which no opcode may refer again (spent), and frees the chunk if all its
+// entries are spent.
 func (m *machine) countSpent(k int) {
 	if m.spent[k]++; m.spent[k] == chunk {
 		m.memo.chunks[k] = nil

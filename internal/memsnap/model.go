@@ -25,8 +25,8 @@ type budget struct {
 	at   int // calls so far; every 1024th checks the context
 }
 
-// chargeWork subtracts the model's work since the last call. ok is false if the budget is used up; err is the
-// context's.
+// chargeWork subtracts the model's work since the last call from the budget. ok is false if the budget is used up; err
+// is the context's error.
 func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1

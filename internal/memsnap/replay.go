@@ -295,6 +295,7 @@ func (r *Replay) findSteps() []Phase {
 	return out
 }
 
+// interval is a named mark with its first and last event.
 type interval struct {
 	name     string
 	from, to uint32

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// recordedDriver is a driver that answers like the recording, and detects other requests.
+// recordedDriver is the driver for checking the model: it answers each call as in the recording, and sets differs if
+// the model's calls differ from the recorded ones.
 type recordedDriver struct {
 	*model
 	at      int // next event

@@ -83,12 +83,13 @@ func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	return peak, allocs, frees
 }
 
+// settingReplayer replays the requests of one device under other settings.
 type settingReplayer struct {
 	r       *Replay
 	b       *budget
 	checked *model
-	last    int // last event to replay
-	limit   int64
+	last    int   // last event to replay
+	limit   int64 // of the driver's memory, bytes; 0 is unlimited
 }
 
 // replayAll replays a setting under every relevant address policy and initial state. failed reports a refused request,

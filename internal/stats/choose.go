@@ -203,9 +203,9 @@ func (x *Blocks) pairedMean() (Effect, bool) {
 var middleWeights sync.Map
 
 // medianVariance returns the variance of the median of a resample of xs, the limit of a bootstrap with many draws
-// (Maritz and Jarrett, JASA 73, 1978): the i-th of n sorted values is the middle with the probability I(i/n) -
-// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations from the
-// middle are left out.
+// (Maritz and Jarrett, JASA 73, 1978). The i-th of n sorted values is the middle with the probability I(i/n) -
+// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations
+// from the middle are left out.
 func medianVariance(xs []float64) float64 {
 	s := slices.Sorted(slices.Values(xs))
 	n, half := float64(len(s)), int(3*math.Sqrt(float64(len(s))))+1
