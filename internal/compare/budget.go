@@ -13,9 +13,9 @@ import (
 const maxSites = 5
 
 // CheckBudgets checks the counters of one result against limits, without statistics: the largest value of any run
-// counts. A known counter that the result lacks is inconclusive, and so is a counter that stays within its limit in
-// a partial result. A name that is no counter is ErrUsage, and so is a figure that is not exact (a time): a single
-// limit on a noisy figure would alarm by chance.
+// counts. A known counter that the result lacks is inconclusive, and so is a counter within its limit in a partial
+// result. The error is ErrUsage for a name that is no counter, and for a figure that is not exact (a time), because a
+// single limit on a noisy figure would alarm by chance.
 func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

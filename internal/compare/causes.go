@@ -59,9 +59,9 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 	return out, &sum
 }
 
-// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or
-// it exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then
-// the change must exceed the threshold.
+// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or it
+// exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then the
+// change must exceed the threshold.
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
@@ -192,7 +192,7 @@ func (b *bench) addedMetrics() {
 	}
 }
 
-// oneSided gives a verdict without a test to stages that only one side has, if the sides differ in a knob: another
+// oneSided gives a verdict, without a test, to stages that only one side has, if the sides differ in a knob: another
 // implementation has other stages. With equal knobs a missing stage means lost data and stays inconclusive.
 func (b *bench) oneSided() {
 	b.addedMetrics()

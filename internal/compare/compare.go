@@ -143,8 +143,8 @@ const (
 	Improved Verdict = "improved"
 	// Inconclusive means that the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable means that the sides are different measurements (hard facts, load or unit differ): more data would
-	// not help.
+	// NotComparable means that the sides are different measurements, with different environment, load or unit; more
+	// data would not help.
 	NotComparable Verdict = "not comparable"
 	// Same is the verdict of a single metric that passes.
 	Same Verdict = "same"

@@ -82,8 +82,8 @@ func refusedFields(diffs []Difference) []Difference {
 	return out
 }
 
-// checkAllowed refuses a name in AllowMismatch that neither side has: a misspelt name would allow nothing, and the
-// intended field would still forbid the verdict.
+// checkAllowed returns an error for a name in AllowMismatch that neither side has. A misspelt name would allow nothing,
+// and the intended field would still forbid the verdict.
 func (b *bench) checkAllowed() error {
 	var known, differ []string
 	for _, r := range []*Result{b.old, b.new} {

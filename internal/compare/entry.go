@@ -13,7 +13,7 @@ import (
 type entry struct {
 	Metric
 	margins  Margins
-	old, new [][]float64 // tested samples: without empty runs, after the floor
+	old, new [][]float64 // tested samples, without empty runs, raised to the floor
 	sides    [2]*MetricData
 	// blocked is the reason why the metric gets no verdict, "" if it can get one.
 	blocked string
@@ -21,7 +21,7 @@ type entry struct {
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // scatter of a gate's processes
-	drift   stats.Trend   // of the runs, if it matters
+	drift   stats.Trend   // drift of the runs, if it biases the ratio enough to matter
 	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
 	alike   stats.Alike   // correlation of neighbouring runs, for sides measured one after the other
 	session float64       // spread between sessions, a share

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Block is one process of A and one of B, run one after the other. All samples of a process belong to its one run.
+// Block is one process of A and one of B, run one after the other or, if Aligned, in turns. All samples of a process
+// belong to its one run.
 type Block struct {
 	A, B    *Result
 	BFirst  bool // B ran before A

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// MachineNoise is the result of comparing a program with itself (A/A) on a machine: the spread between its
-// processes, which limits the slowdowns that a gate can find.
+// MachineNoise is the spread between the processes of a program that is compared with itself (A/A) on a machine. It
+// limits the slowdowns that a gate can find there.
 type MachineNoise struct {
 	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// partOfStep is the share of the step from which a difference explains a slow rank.
+	// partOfStep is the smallest difference, as a share of the step, that explains a slow rank.
 	partOfStep = 0.02
 	// oneFactor is the largest relative difference between the slowdowns of kernel classes that counts as a single
 	// slowdown.

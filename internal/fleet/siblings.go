@@ -182,8 +182,8 @@ func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	return share, share >= steadyFrom && own > standsOut*s.usualExcess(lines)
 }
 
-// slowTogether reports whether the candidate's lines exceed their siblings by similar amounts in the median step
-// (alikeFrom): all of several ranks, or at least half of a node's ranks.
+// slowTogether reports whether the candidate's ranks are slow together: all of several ranks, or at least half of a
+// node's ranks, exceed their siblings by similar amounts in the median step (alikeFrom).
 func (s *search) slowTogether(c *candidate) bool {
 	if len(c.lines) == 1 {
 		return true

@@ -19,17 +19,18 @@ const (
 	mostStragglers = 5
 	// mostOps limits the ops of all replays of a job; this number takes about 2 s.
 	mostOps = 40_000_000
-	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below, the contents of
-	// the steps differ, and no rank is slow.
+	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below it, the work
+	// differs between steps, and no rank is slow.
 	steadyFrom = 0.5
 	// standsOut is the smallest excess of each slow rank, in multiples of the median excess.
 	standsOut = 3
-	// alikeFrom is the smallest excess of each of several ranks in its median step, as a share of the largest such
-	// excess and of the rank's own mean excess: a rank with one late step is not slow in every step.
+	// alikeFrom is the smallest excess, in the median step, of each of several ranks that are slow together. It is a
+	// share of the largest excess of these ranks, and of the rank's own mean excess: a rank with one late step is not
+	// slow in every step.
 	alikeFrom = 0.5
-	// wanderFrom is the share of the step, lost to a different slow rank in each step, from which there is a note.
+	// wanderFrom is the smallest share of the step, lost to a different slow rank in each step, that causes a note.
 	wanderFrom = 0.05
-	// imbalanceFrom is the relative difference in work between families of ranks from which there is a note.
+	// imbalanceFrom is the smallest relative difference in work between families of ranks that causes a note.
 	imbalanceFrom = 0.05
 )
 

@@ -45,7 +45,7 @@ func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) 
 	})
 }
 
-// isNear reports whether two indices refer to the same change.
+// isNear reports whether changes found at two session indices count as the same change.
 func isNear(a, b int) bool { return max(a-b, b-a) <= sameChange }
 
 // mostAwaited limits the future sessions that awaitedSessions simulates.
@@ -72,7 +72,7 @@ func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o O
 	return out
 }
 
-// awaitedSessions returns how many more sessions, equal to those since the change, would raise the alarm; 0 if more
+// awaitedSessions returns how many more sessions, equal to the ones since the change, would raise the alarm; 0 if more
 // than mostAwaited.
 func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o Options) int {
 	level := y[at:]

@@ -22,8 +22,8 @@ const (
 	alarmDraws    = 999
 	// sameChange is the largest distance, in sessions, between two detections of the same change.
 	sameChange = 2
-	// A change of the sentinel explains a metric's change that is at most besideSentinel sessions away and at most
-	// sentinelTimes the sentinel's change plus sentinelMore.
+	// A change of the sentinel (a benchmark whose code never changes) explains a metric's change that is at most
+	// besideSentinel sessions away and at most sentinelTimes the sentinel's change plus sentinelMore.
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02

@@ -54,7 +54,7 @@ type At struct {
 	Object  string    `json:"object"` // its name in the store
 	// OffBranch reports a commit outside the checked-out branch; its session is placed by time.
 	OffBranch bool `json:"off_branch,omitempty"`
-	// LeftOut is the reason why the session is only shown; "" if it is analysed.
+	// LeftOut is the reason why the session is shown but not analysed; "" if it is analysed.
 	LeftOut string `json:"left_out,omitempty"`
 }
 
@@ -116,7 +116,7 @@ type Change struct {
 	Cause  Cause             `json:"cause"`
 	// Sentinel is the ratio of the sentinel's change that explains this change; null without one.
 	Sentinel gpuprof.Number `json:"sentinel"`
-	// Commits are those that contain the change with 95 % probability, with After.
+	// Commits lists the commits among which the change is with 95 % probability, including After.
 	Commits        []string `json:"commits"`
 	SessionsBefore int      `json:"sessions_before"` // number of sessions of the level before
 	SessionsAfter  int      `json:"sessions_after"`
@@ -140,7 +140,8 @@ type Seen struct {
 	After Commit         `json:"after"`
 	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is the number of more sessions, like those since, that would raise the alarm; 0 if more than 15.
+	// Sessions is how many further sessions, equal to the ones since the change, would raise the alarm; 0 if more than
+	// 15.
 	Sessions int `json:"sessions"`
 }
 

@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Settings are settings to try besides the standard ones, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 	Settings []string
-	// Allowed is the limit of reserved memory (set_per_process_memory_fraction), bytes; 0 unknown: files do not have it.
+	// Allowed is the limit of reserved memory (set_per_process_memory_fraction), bytes; 0 if unknown, since no snapshot
+	// contains it.
 	Allowed int64
 }
 

@@ -203,15 +203,16 @@ func (c *ruleInput) hasBackward() (has bool) {
 // A forward pass that records an autograd graph keeps at least these amounts: graphResults, a share of its modules'
 // results; graphPeak, a share of the peak; graphBlocks, a number of blocks.
 const (
-	// graphResultsSeen applies if C++ frames of the frees show the graph: modules can free as many temporaries as they
-	// keep results. Hooks that collect results without a graph keep 5 of 12.
+	// graphResultsSeen replaces graphResults if C++ frames of the frees show the graph. It is lower, since modules can
+	// free as many temporaries as they keep results. Hooks that collect results without a graph keep 5 of 12.
 	graphResults, graphResultsSeen = 0.6, 0.4
 	// leastInGraph is the smallest share of kept blocks that the graph itself must free. The program has references to
 	// the remaining blocks.
 	leastInGraph = 0.5
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the largest share of kept blocks from one line. More means collected outputs of many passes.
+	// oneStack is the largest share of kept blocks from one line. A larger share means that the program collects
+	// outputs of many passes.
 	oneStack = 0.75
 )
 

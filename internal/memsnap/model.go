@@ -98,8 +98,8 @@ type model struct {
 	released []release                   // private pools whose graphs were destroyed
 	returns  map[int]int                 // by event: private pool whose memory was returned separately
 	order    pool.Order
-	work     int64 // outside of the pool
-	spent    int64 // already charged to the budget
+	work     int64 // list entries visited outside of the pool
+	spent    int64 // work already charged to the budget
 }
 
 // release is a private pool whose memory empty_cache returned, with the first event that shows this return.

@@ -93,7 +93,7 @@ func findFragmentation(c *ruleInput) (Finding, bool) {
 		return Finding{}, false
 	}
 	if c.mapped < loss && len(c.OOMs) == 0 {
-		return Finding{}, false // part of the loss was reserved before the recording, for requests that it does not have
+		return Finding{}, false // part of the loss was reserved before the recording, for requests that are not recorded
 	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),

@@ -49,7 +49,7 @@ func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options)
 		}
 		w.Exact = w.Exact && r.Complete
 		switch {
-		case i == 0: // the check has proved this setting
+		case i == 0: // the check has shown that the model matches this setting
 			off = max(w.PeakReserved-d.PeakReserved, d.PeakReserved-w.LeastReserved)
 			w.PeakReserved, w.DriverAllocs, w.DriverFrees = r.recordedUpTo(run.last)
 			w.LeastReserved, w.Exact, failed = w.PeakReserved, r.Complete, true

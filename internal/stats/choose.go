@@ -58,7 +58,7 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks pairs the samples of both sides into blocks: block k has a process with the samples a[k] and one with b[k]. If
+// NewBlocks pairs the samples of both sides into blocks: block k has a process with samples a[k] and one with b[k]. If
 // aligned[k], the processes alternated, so that sample i of both is from the same time. The block then counts by the
 // median over i of log(b[k][i]/a[k][i]), unless its sides differ in length.
 //

@@ -112,7 +112,7 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 			continue // no request succeeded, or the server does not stream
 		}
 		add := func(name string, raw json.RawMessage) error {
-			if string(raw) == "null" { // it is NaN in the report, and was measured: requests succeeded
+			if string(raw) == "null" { // NaN in the report, although requests succeeded
 				p.addRun(name+load, m.unit, m.is, math.NaN())
 				return nil
 			}

@@ -17,7 +17,7 @@ import (
 // traceCount counts events of one trace by steady step.
 type traceCount struct {
 	x     *analyze.Index
-	begin []int64              // start times of the steady steps
+	begin []int64              // start times of the steady steps, ns
 	steps map[string][]float64 // counts per step, by counter
 	sites map[string]map[string]*gpuprof.Site
 	blind map[string]int // by direction: copies whose host memory kind is not recorded
