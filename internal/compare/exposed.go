@@ -10,8 +10,8 @@ const (
 	computeFirst = "compute before copies"
 )
 
-// alikeStages returns both sides, without their stages if the sides assigned overlapping time by different rules; left
-// reports that the stages were left out.
+// alikeStages returns both sides. If they assign overlapping time to stages by different rules, it removes the stages
+// of both and left is true.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false

@@ -90,7 +90,8 @@ func requireMetrics(sides ...*Result) error {
 	return nil
 }
 
-// runOrder returns the side of each run in time order, true for the new side; without times all old runs first.
+// runOrder returns for each run, in time order, whether it is of the new side. If times are unknown, all old runs come
+// first.
 func runOrder(old, new *Result) []bool {
 	type run struct {
 		at    float64

@@ -195,7 +195,7 @@ func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	return e.estimateBlocks()
 }
 
-// estimateBlocks estimates the change from the blocks, by the rule that suits the noise.
+// estimateBlocks estimates the change from the blocks, by the estimator that suits the noise.
 func (e *entry) estimateBlocks() (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	e.noise, e.result.Estimator = e.blocks.Noise(delta), ""
@@ -213,7 +213,7 @@ func (e *entry) nameRule(rule stats.Rule) {
 	}
 }
 
-// explainStages gives the verdict Explains to the metrics that only explain the total.
+// explainStages excludes from the judgement the metrics that only explain the total; their verdict is Explains.
 func (b *bench) explainStages(o Options) {
 	for _, e := range b.entries {
 		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {

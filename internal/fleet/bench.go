@@ -56,7 +56,7 @@ func (r *Report) judgeHealth(job *Job, o Options) {
 	r.Off = slices.Concat(r.Off, own, groupByNode(off, gpus))
 }
 
-// keepConfirmed drops the figures that a further measurement does not confirm.
+// keepConfirmed drops the worse figures that a further measurement does not confirm.
 func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
 	suspects, first := map[[2]string]bool{}, map[siblingMetric]norm{}
 	for _, f := range slices.Concat(off, own) {

@@ -65,9 +65,9 @@ type DeviceRun struct {
 	Failed error
 }
 
-// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself alone.
-// The exit code is 4 if a device failed, else 0, since the command measures and does not gate. The error is ErrInput if
-// no device was measured.
+// OfDevices judges the devices of one machine: each against the other devices, like the ranks of a job, and each
+// against its own speed alone. The exit code is 4 if a device failed, else 0, since the command measures and does not
+// gate. The error is ErrInput if no device was measured.
 func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	job := &Job{World: len(runs), Told: true}
 	d := &Devices{}

@@ -225,8 +225,8 @@ func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	}
 }
 
-// lastArrival returns the index of the part whose rank arrived last, and by how much later than the second last, ns.
-// All ranks leave a collective together, so the last one has the shortest duration.
+// lastArrival returns the index in t.parts of the rank that arrived last, and its delay after the second last, ns. All
+// ranks leave a collective together, so the last rank has the shortest duration.
 func (m *matchedJob) lastArrival(t *collective) (at int, late int64) {
 	if len(t.parts) < 2 {
 		return -1, 0

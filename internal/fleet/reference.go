@@ -76,8 +76,8 @@ func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs
 	return best, differs
 }
 
-// Beside judges devices' figures by the fleet's norms and the fleet's rule. Figures without a norm have no entry. notes
-// has the limits of the comparison.
+// Beside judges the figures of other devices by the fleet's norms and the fleet's rule. Figures without a norm have no
+// entry. notes has the limits of the comparison.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
 	rare := make([]bool, len(cards)) // devices of a model with too few GPUs

@@ -17,7 +17,7 @@ const (
 	replayError = 0.02
 	// mostStragglers limits the reported stragglers.
 	mostStragglers = 5
-	// mostOps limits the ops of all replays of a job; this number takes about 2 s.
+	// mostOps limits the operations in all replays of a job; this number takes about 2 s.
 	mostOps = 40_000_000
 	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below it, the work
 	// differs between steps, and no rank is slow.

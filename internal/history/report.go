@@ -122,8 +122,8 @@ type Change struct {
 	SessionsAfter  int      `json:"sessions_after"`
 }
 
-// Alarm is a change that should fail a build: the stricter test found it with and without the latest session, and the
-// present level is worse than the one before the change.
+// Alarm is a change that should fail a build. The test for alarms finds it with and without the latest session, and the
+// present level is worse than the level before the change.
 type Alarm struct {
 	At     int            `json:"at"`
 	Before Commit         `json:"before"`

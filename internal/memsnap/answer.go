@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer describes the device of the first finding, else the device with the largest peak: an error, a leak, a peak
-// that can be reduced, or none of these.
+// Answer describes one device: the device of the first finding, else the one with the largest peak. It states an error,
+// a leak, a peak that can be reduced, or none of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}

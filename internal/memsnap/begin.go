@@ -68,7 +68,8 @@ type initialState struct {
 	ok       bool          // the file is consistent
 }
 
-// initialSegment is a segment before the first event, divided into parts. of has the allocation of each taken part.
+// initialSegment is a segment before the first event. parts are its free and taken parts in order; of[i] is the
+// allocation of the i-th taken part.
 type initialSegment struct {
 	heldSegment
 	parts []pool.Part

@@ -81,7 +81,8 @@ type SegmentPart struct {
 	Pieces []Piece `json:"pieces"`
 }
 
-// Piece is a live part of a segment, as offsets. Small neighbours are merged, with the first one's category.
+// Piece is a live part of a segment, as a range of offsets. Small neighbours are merged into one piece with the first
+// one's category.
 type Piece struct {
 	From     int64  `json:"from_bytes"`
 	To       int64  `json:"to_bytes"`

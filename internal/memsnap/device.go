@@ -117,7 +117,7 @@ func (d *Device) countEvent(act Action) {
 	d.Still = false
 }
 
-// add adds the level after an event to a column, which is the last one or a new one.
+// add adds the memory level after an event to the last column, or starts a new column.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)

@@ -161,7 +161,7 @@ func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) in
 	return max(0, c.Peak.Requested-peak)
 }
 
-// claimWithout is claimBytes if the matching allocations had never been made.
+// claimWithout returns the largest reduction of the requested peak, bytes, if the matching allocations were never made.
 func (c *ruleInput) claimWithout(matches func(a *allocation) bool) int64 {
 	return c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if matches(a) {
@@ -171,8 +171,8 @@ func (c *ruleInput) claimWithout(matches func(a *allocation) bool) int64 {
 	})
 }
 
-// categoryClaim is claimBytes for one category. Without enough bytes of the category at the peak it skips the replay
-// and claims 0.
+// categoryClaim is claimBytes for the allocations of one category. If the category holds too few bytes at the peak, it
+// skips the replay and returns a claim of 0.
 func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
 	sites, held = c.peakLines(kind)
 	if !c.isRelevant(held) {
