@@ -48,7 +48,8 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
-			// A value above its limit fails even if the result is partial: the missing part can only add to the value.
+			// The value is within its limit, but the missing part of the result can add to it. A value above its limit
+			// fails even if the result is partial.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)

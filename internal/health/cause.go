@@ -16,8 +16,8 @@ const enoughThrottleS = 0.1
 // remedy is an observed cause with its fix; empty if the cause was not observed.
 type remedy struct{ cause, fix string }
 
-// explain returns why a figure deviates: a cause observed on the device (evidence), else the usual cause. peers are the
-// devices of the comparison, none for a range; a condition that they share is no cause.
+// explain returns why a figure deviates: a cause observed on the device (then evidence is true), else the usual cause.
+// peers are the conditions of the devices of the comparison, none for a range; a condition that they share is no cause.
 func explain(c *Card, metric string, peers []Condition) (cause string, evidence bool, fix string) {
 	isLink := strings.HasPrefix(metric, "h2d_") || strings.HasPrefix(metric, "d2h_")
 	isLaunch := strings.HasPrefix(metric, "launch") || metric == "event_pair"

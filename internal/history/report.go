@@ -37,7 +37,7 @@ type Trend struct {
 	totals []float64 // totals of the sessions
 }
 
-// Span is the range of sessions of one class in a trend.
+// Span is the range of a trend's sessions that share one class: the same device and options.
 type Span struct {
 	Class  string            `json:"class"`
 	Device string            `json:"device"`
@@ -70,9 +70,9 @@ type Metric struct {
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
 	Seen           []Seen           `json:"seen,omitempty"` // worse, without sufficient evidence for an alarm
-	// Unjudged is the reason why the latest class is not judged; "" if it is.
+	// Unjudged is the reason why the sessions of the latest class (device and options) are not judged; "" if they are.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Judged is the number of the latest class's analysed sessions.
+	// Judged is the number of analysed sessions of the latest class.
 	Judged int `json:"judged"`
 	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is its part between
 	// commits, which repeating a commit does not show. Null if unknown.
@@ -164,7 +164,7 @@ type Raised struct {
 	Alarm  Alarm
 }
 
-// Unjudged returns the trends whose latest class has no judged metric, with the reasons.
+// Unjudged returns the trends without a judged metric on the latest device and options (class), with the reasons.
 func (r *Report) Unjudged() (names, reasons []string) {
 	for i := range r.Trends {
 		t := &r.Trends[i]

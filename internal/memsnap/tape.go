@@ -167,7 +167,8 @@ func (t *recordedDriver) replayRequest(to int) {
 	}
 }
 
-// ranks holds a file's streams in PyTorch's sort order, and its pools in the order of first use (0: default pool).
+// ranks numbers a file's streams in PyTorch's sort order, and its pools in the order of first use (0: default pool).
+// Both slices are indexed by place.
 type ranks struct {
 	stream, pool []int
 	pools        int

@@ -15,12 +15,12 @@ type Rule string
 
 // The estimators of a metric's change, in the order in which a gate tries them.
 const (
-	// PairedMean is the mean over blocks (see Paired): the sharpest for normally distributed processes.
+	// PairedMean is the mean over blocks (see Paired): the most precise for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It is for outliers on a machine that drifts (see
-	// drifting).
+	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It suits outliers on a machine whose speed
+	// drifts (see drifting).
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It is for outliers or two modes on a
+	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It suits outliers or two modes on a
 	// machine that does not drift, where pairs are no less noisy than single processes.
 	ProcessRanks Rule = "ranks"
 )

@@ -96,7 +96,8 @@ type withinEstimate struct {
 	lo, hi     float64 // interval from the blocks' medians
 }
 
-// addBlocks widens the interval by k blocks' estimate and returns the variance of their shares below the median.
+// addBlocks widens the interval by the estimate from k blocks. It returns the variance of the mean of the blocks'
+// shares of samples below the median.
 func (w *withinEstimate) addBlocks(k int) float64 {
 	n := len(w.x)
 	shares := make([]float64, k)
