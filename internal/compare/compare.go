@@ -5,7 +5,7 @@
 // The entry points differ in the data that they need:
 //
 //	Gate             A and B run in one job, in blocks, in up to three stages (recommended)
-//	Compare          two result files: by their runs, with a session term
+//	Compare          two result files, by their runs; the error allows for the spread between sessions
 //	CompareStored    a stored baseline of several sessions against a result
 //	CheckBudgets     limits on exact counters of one result, no statistics
 //
@@ -14,7 +14,7 @@
 //
 // A block is one process of each side, and a session the runs of one job or file. A stage of a result is a part of its
 // step; the stages of a gate are its rounds of blocks. The threshold is the slowdown that must be found, the
-// equivalence margin a smaller change that does not matter. The mirrored test is the same test for a speedup. A metric
+// equivalence margin a smaller change that does not matter. The test for a speedup is the same test, mirrored. A metric
 // is blocked if it can get no verdict, and Holm's procedure adjusts the p-values of all tested metrics.
 package compare
 
@@ -207,8 +207,8 @@ func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning
 	return &out
 }
 
-// WithBudget returns a copy of the comparison in which next, the budget that suffices, is the first next step. It
-// replaces the steps that ask for more time without naming how much.
+// WithBudget returns a copy of the comparison whose first next step is the text next, which names a sufficient budget.
+// It replaces the steps that ask for more time without naming how much.
 func (c *Comparison) WithBudget(next string) *Comparison {
 	out := *c
 	out.Next = []string{next}
@@ -299,8 +299,8 @@ type Difference struct {
 }
 
 // Attribution splits the change of the step into causes. Old and New are the metric's values in its unit; Old, the
-// changes of all causes and Rest add up to New. A stage's share of the change is its share of the change of the sum
-// of the stages' means, since medians do not add up.
+// changes of all causes and Rest add up to New. A stage's share is the change of its mean over the change of the sum of
+// all stages' means, since medians do not add up.
 type Attribution struct {
 	Old  gpuprof.Number `json:"old"`
 	New  gpuprof.Number `json:"new"`

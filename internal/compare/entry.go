@@ -128,8 +128,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides sets the entry's figures from the runs of both sides. If no test is valid, e.blocked gets the reason.
-// In paired data, one run without the metric is such a reason: its block has no pair.
+// fillSides sets the entry's figures from the runs of both sides. If no test is valid, e.blocked gets the reason. In
+// paired data, one run without the metric is reason enough: its block has no pair.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
@@ -349,8 +349,8 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
 
-// fillColumns moves Old and New about their geometric mean so that New/Old is the estimated Ratio. The run medians
-// have another ratio if ranks or the mean over blocks estimated it.
+// fillColumns scales Old and New about their geometric mean, so that New/Old equals the estimated Ratio. The ratio of
+// the run medians differs from it if ranks or the mean over blocks gave the estimate.
 func (e *entry) fillColumns() {
 	r := &e.result
 	middle, half := math.Sqrt(float64(r.Old))*math.Sqrt(float64(r.New)), math.Sqrt(float64(r.Ratio))

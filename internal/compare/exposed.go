@@ -2,9 +2,9 @@ package compare
 
 import "slices"
 
-// exposedRule is the key in Code of the rule that assigns time covered by two stages. computeFirst is the present
-// rule: compute takes the overlap with copies. Runs before schema 1.1 lack the key. They assigned the overlap of a
-// copy with a kernel to the stage that comes first in the step.
+// exposedRule is the key in Result.Code of the rule that assigns the overlap of two stages to one of them. By the
+// present rule, computeFirst, compute takes its overlap with copies. Runs before schema 1.1 lack the key. They assigned
+// the overlap of a copy with a kernel to the stage that comes first in the step.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"

@@ -134,9 +134,9 @@ func (m *MachineNoise) Smallest(seconds float64) float64 {
 	return hi
 }
 
-// usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, in a
-// family of that many tests. It is even, at least Stage2Blocks, and 1.5 times the computed number, because the
-// noise is itself an estimate; +Inf if no number suffices.
+// usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, if family
+// metrics are tested together. It is even, at least Stage2Blocks, and 1.5 times the computed number, because the noise
+// is itself an estimate; +Inf if no number suffices.
 func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
 	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
 	return 2 * math.Ceil(max(need, Stage2Blocks)/2)

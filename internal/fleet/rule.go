@@ -18,7 +18,7 @@ const (
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
 	// difference. Above, the figure is unsteady; about 6 % of healthy GPUs are.
 	unsteadyAt = 3
-	// LeastSiblings is the number of siblings from which a figure can be off: fewer do not determine the spread.
+	// LeastSiblings is the least number of siblings with which a figure can be off: fewer do not determine the spread.
 	LeastSiblings = 8
 )
 

@@ -157,9 +157,9 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	return out
 }
 
-// isPersistent reports whether the lines are slow in most steps. share is the share of steps in which one of them has
-// the largest excess over its siblings (at least steadyFrom). Each line's mean excess must exceed standsOut times the
-// usual excess. Lines that the search has already replaced do not count.
+// isPersistent reports whether the ranks of the given timelines are slow in most steps. share is the share of steps in
+// which one of these ranks has the largest excess over its siblings; it must be at least steadyFrom. Each rank's mean
+// excess must exceed standsOut times the usual excess. Ranks that the search has already replaced do not count.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)

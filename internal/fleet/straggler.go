@@ -121,8 +121,8 @@ func (r *Report) findStragglers(lines []*timeline) {
 	}
 }
 
-// replayRecording replays the recorded times; nil, with the reason in w.Unclaimed, if the recordings do not belong
-// together or the replay differs from them.
+// replayRecording replays the recorded times. It returns nil, with the reason in w.Unclaimed, if the recordings do not
+// belong together or the replayed steps differ from the recorded ones.
 func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	switch jobs := m.jobIDs(); {
 	case len(jobs) > 1:

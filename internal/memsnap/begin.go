@@ -60,7 +60,7 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 	return live, size
 }
 
-// initialState is the state before the first event of a recording that starts late.
+// initialState is the state before the first event of a recording that starts after the first allocation.
 type initialState struct {
 	segments []initialSegment
 	live     []*allocation // by address

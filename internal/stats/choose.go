@@ -29,7 +29,7 @@ const (
 	// outlying is the number of robust standard deviations beyond which a value is an outlier. A thousand normal
 	// values have none; of processes that are 20 % slow on a machine with 1 % of noise, all are outliers.
 	outlying = 5
-	// drifting is the ratio of the blocks' scatter to the processes' scatter below which the whole machine must
+	// drifting is the ratio of the blocks' scatter to the processes' scatter below which the machine as a whole must
 	// have drifted or changed its speed.
 	drifting = 0.5
 )
