@@ -339,9 +339,9 @@ func (e *entry) addStage(stage2 *entry) {
 	e.set(effect, ok)
 }
 
-// next decides the open metrics from the blocks of a further stage. Its bench holds all metrics: the open ones with
-// their new evidence, the others unchanged. again lists the improvements of the previous stage that this stage
-// confirms.
+// next decides the open metrics from the blocks of a further stage; family are their entries. Its bench holds all
+// metrics: the open ones with their new evidence, the others unchanged. again lists the improvements of the previous
+// stage that this stage confirms.
 func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
 	o := g.o
 	o.Metrics, o.Only = nil, nil // stage 1 checked these options; the entries hold the margins

@@ -11,10 +11,10 @@ import (
 // times, so an own time never costs more than its length.
 type replay struct {
 	m *matchedJob
-	// own has replaced own times of each line's ops; nil for the recorded ones.
+	// own holds the replaced own times of each rank's operations; nil for the recorded times.
 	own  [][]int64
-	next []int   // next op of each line
-	now  []int64 // current time of each line, ns
+	next []int   // next operation of each rank
+	now  []int64 // current time of each rank, ns
 	ends [][]int64
 
 	left    []int32 // parts of each collective that have not arrived

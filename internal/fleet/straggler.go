@@ -180,10 +180,10 @@ type search struct {
 	step float64 // of the recorded times, ns
 	owns []float64
 	cut  int // remaining number of replays
-	// perStep is each line's excess over its siblings, by step, ns.
+	// perStep is the ranks' excess over their siblings, ns, by step and timeline.
 	perStep [][]int64
 
-	set   [][]int64 // own times of the replaced lines; nil for the others
+	set   [][]int64 // own times of the replaced ranks, by timeline; nil for the others
 	now   float64   // the step with these replacements, ns
 	tried map[int]bool
 }

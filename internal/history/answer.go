@@ -78,8 +78,8 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns interval and cause of the change behind an alarm. They are NaN and empty if the level has changed
-// since, because an alarm compares with the present level.
+// interval returns the confidence interval and the cause of the change behind an alarm. It returns NaN and "" if the
+// level has changed since, because an alarm compares with the present level.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {

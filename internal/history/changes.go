@@ -133,7 +133,7 @@ type residual struct {
 	off    float64
 }
 
-// addLevels adds the levels of a run to the metric, and returns the residuals.
+// addLevels adds the levels of a run of sessions to the metric, and returns the residuals of the sessions.
 func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual) {
 	for _, b := range levelBounds(r, steps) {
 		centre := stats.Median(r.y[b[0]:b[1]])

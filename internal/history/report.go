@@ -21,8 +21,8 @@ type Report struct {
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
-// Trend has the sessions of one benchmark and their metrics. Its classes follow each other: a benchmark that alternates
-// between two machines has two trends.
+// Trend has the sessions of one benchmark and their metrics. The classes of its sessions (device and options) follow
+// each other: a benchmark that alternates between two machines has two trends.
 type Trend struct {
 	Project   string   `json:"project"`
 	Benchmark string   `json:"benchmark"`

@@ -52,8 +52,8 @@ func (m *machine) countSpent(k int) {
 // spentWord is the memo entry of a value to which no opcode may refer again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes a memo entry, and frees chunks whose entries are all spent. There are many, because Python also
-// stores events, to which no opcode refers.
+// renumber changes a memo entry, and frees its chunk if all entries of the chunk are spent. There are many spent
+// entries, because Python also stores events, to which no opcode refers.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {

@@ -180,7 +180,7 @@ func newModel(r *Replay) *model {
 	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// giveBlock frees the block of a free event.
+// giveBlock frees, in the model, the block that a free event frees.
 func (m *model) giveBlock(event int) {
 	_, row := m.r.eventRow(event)
 	if b := m.live[row]; b != nil {

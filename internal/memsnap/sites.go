@@ -29,7 +29,8 @@ func (f *Frame) isUserCode() bool {
 // functions.
 var standardLibrary = lazyregexp.New(`[/\\](lib[/\\]python3[.0-9]*|Python3\d*[/\\][Ll]ib)[/\\][^/\\]+\.py$`)
 
-// siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
+// siteOfStack returns the innermost Python frame of the program, else the innermost one of a library. For a stack of
+// autograd without Python frames it names the backward function.
 func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {

@@ -15,7 +15,7 @@ type recordedDriver struct {
 	differs bool
 }
 
-// matchNext returns the address of the next event; ok is false if that event is another call or size.
+// matchNext returns the address of the next event; ok is false if that event is not the call act with this size.
 func (t *recordedDriver) matchNext(act Action, bytes int64) (addr uint64, ok bool) {
 	if t.at >= t.r.Events() {
 		return 0, false

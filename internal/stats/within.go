@@ -73,7 +73,7 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 }
 
 // tooAlike reports whether the samples x of one process, in their order, are too correlated for an interval of its
-// long-run median; sorted has them sorted. n samples of an autoregression with correlation rho are worth
+// long-run median; sorted has them sorted. n samples of an autoregression with correlation rho count as
 // n (1-rho)/(1+rho) independent ones. rho is the correlation of the ranks of neighbours (rankRatio), corrected for its
 // bias. The limits are from simulation (TestWithinInTheDocs).
 func tooAlike(x, sorted []float64) bool {
