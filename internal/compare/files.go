@@ -12,13 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Compare judges two result files by their runs: Student's t on run medians, unpaired, with a session term on each
-// side. One session's data cannot show the change between sessions (clocks, heat, neighbours), so the term is 1 %
+// Compare judges two result files by their runs: Student's t on run medians, unpaired. The data of one session cannot
+// show the spread between sessions (clocks, heat, neighbours), so the error of each side gets a session term: 1 %,
 // unless Options.Learned or Options.SessionSpread replaces it. With 1 % an unchanged program passes a 5 % threshold, a
 // change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
 //
-// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every
-// other obstacle to a verdict is part of the Comparison.
+// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every other
+// obstacle to a verdict is part of the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err := requireMetrics(old, new); err != nil {
 		return nil, err

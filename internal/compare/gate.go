@@ -127,9 +127,9 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with
-// the power of the minimum detectable effect, under the noise of the previous stage. If no metric is open, the blocks
-// find an improvement of that size.
+// Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with a
+// probability of 0.9 (power) under the noise of the previous stage. If no metric is open, the blocks find an
+// improvement of that size.
 func (g *Gate) Useful() int {
 	open := g.pending()
 	need := 0.0

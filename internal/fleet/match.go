@@ -88,7 +88,7 @@ func matchCollectives(lines []*timeline) *matchedJob {
 	return m
 }
 
-// jobIDs returns the distinct jobs of the lines, except unknown ones.
+// jobIDs returns the distinct jobs of the timelines, except unknown ones.
 func (m *matchedJob) jobIDs() []string {
 	var out []string
 	for _, l := range m.lines {

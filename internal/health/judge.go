@@ -74,7 +74,7 @@ type Figure struct {
 	Metric string
 }
 
-// Beside compares a figure with the same figure on other machines.
+// Beside is the comparison of a figure with the same figure on other machines. Off reports that the figure is worse.
 type Beside struct {
 	Expected float64 // median of the figure on the other machines
 	Off      bool

@@ -205,7 +205,7 @@ type sentinelChange struct {
 	worse float64
 }
 
-// sentinelChanges finds the changes of the sentinel, by the rules for any metric.
+// sentinelChanges finds the changes of the sentinel, by the same rules as for any metric.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {

@@ -193,9 +193,9 @@ func (m *Metric) LastChange() float64 {
 	return min(changeSize(m.Changes[len(m.Changes)-1].Ratio), math.MaxFloat64) // infinite from or to zero
 }
 
-// Range returns a range for drawing: every level, and the 2nd to the 98th percentile of the values without outliers.
-// Outliers are more than 1.5 times the distance between the 10th and the 90th percentile beyond these. ok is false
-// without a value.
+// Range returns a range for drawing: every level, and the 2nd to the 98th percentile of the values without outliers. A
+// value is an outlier if it is beyond the 10th or the 90th percentile by more than 1.5 times the distance between both.
+// ok is false without a value.
 func (m *Metric) Range() (lo, hi float64, ok bool) {
 	var all []float64
 	for _, v := range m.Values {

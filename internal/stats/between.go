@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// leastFreedom is the least number of degrees of freedom of the estimate: five processes of one session.
+// leastFreedom is the least number of degrees of freedom of AnotherProcess's estimate: five processes of one session.
 const leastFreedom = 4
 
-// AnotherProcess bounds the difference between this process's median and that of one more process, as a share: 95 %
+// AnotherProcess bounds the difference between the medians of this process and of one more process, as a share: 95 %
 // of processes are within a factor of 1 + share, up or down, if processes and sessions are lognormal. The median
 // over all processes is closer.
 //
