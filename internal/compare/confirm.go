@@ -45,8 +45,7 @@ func (b *bench) endEarly() (slower []*entry) {
 }
 
 // rhythmPValue returns the p-value of the hypothesis that the processes of both sides, in time order, show no periodic
-// or lasting change. It returns 1 for processes that alternate in short turns, since both sides share such a
-// disturbance.
+// or lasting change. It returns 1 for processes that alternate in short turns, since both sides share that disturbance.
 func (e *entry) rhythmPValue(order []bool) float64 {
 	if e.blocks.TakesTurns() {
 		return 1

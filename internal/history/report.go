@@ -140,8 +140,8 @@ type Seen struct {
 	After Commit         `json:"after"`
 	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is how many further sessions, equal to the ones since the change, would raise the alarm; 0 if more than
-	// 15.
+	// Sessions is how many further sessions, equal to the ones since the change, would raise the alarm; 0 means more
+	// than 15.
 	Sessions int `json:"sessions"`
 }
 
