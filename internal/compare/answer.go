@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone returns how good a verdict is, for its colour in terminal, page and comment.
+// Tone returns how good a verdict is; terminal, page and pull-request comment colour it by the tone.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Regressed:
@@ -162,7 +162,7 @@ func (c *Comparison) changedKnobs() (out []string) {
 	return out
 }
 
-// mismatchReason returns the first difference that forbids the comparison, and the number of further ones.
+// mismatchReason describes the first difference that forbids the comparison, and counts the others.
 func (c *Comparison) mismatchReason(m *MetricResult) string {
 	if no := refusedFields(c.Differences); len(no) > 0 {
 		text := no[0].String()
@@ -206,7 +206,8 @@ func (m *MetricResult) excludesThreshold() bool {
 	return float64(m.CI95[0]) > slower || float64(m.CI95[1]) < slower
 }
 
-// passText words a comparison without a regression. The text names only metrics and budgets that were judged.
+// passText returns verdict, tone and sentence of a comparison without a regression. The sentence names only metrics and
+// budgets that were judged.
 func (c *Comparison) passText(m *MetricResult) (verdict string, tone gpuprof.Tone, text string) {
 	verdict, tone = string(Pass), gpuprof.ToneGood
 	if i := slices.IndexFunc(c.Metrics, func(m MetricResult) bool { return m.Unconfirmed() }); i >= 0 && (m == nil || m.Name != totalMetric || m.Unconfirmed()) {

@@ -13,9 +13,9 @@ import (
 const maxSites = 5
 
 // CheckBudgets checks the counters of one result against limits, without statistics: the largest value of any run
-// counts. A known counter that the result lacks is inconclusive, and so is a counter that stays within its limit in
-// a partial result. A name that is no counter is ErrUsage, and so is a figure that is not exact (a time): a single
-// limit on a noisy figure would alarm by chance.
+// counts. A known counter that the result lacks is inconclusive, and so is a counter within its limit in a partial
+// result. The error is ErrUsage for a name that is no counter, and for a figure that is not exact (a time), because a
+// single limit on a noisy figure would alarm by chance.
 func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Compa
 		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
-			// A value above its limit fails even if the result is partial: the missing part can only add to the value.
+			// The value is within its limit, but the missing part of the result can add to it. A value above its limit
+			// fails even if the result is partial.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)

@@ -20,9 +20,9 @@ const (
 )
 
 // findCauses attributes the change of the total to the stages. The exposed times of a sample's stages add up to its
-// step period, so means over the same samples add up too. A run's mean covers the samples whose period is between
-// the quartiles, which spikes cannot move; a side's mean is the mean of its runs. The stages' shares of the change
-// of these means divide the change of the metric.
+// step period, so means over the same samples add up too. A run's mean covers only the samples whose period is between
+// the quartiles, so that spikes cannot move it; a side's mean is the mean of its runs. Each stage contributes a share
+// to the change of the summed means, and gets the same share of the metric's change.
 func findCauses(b *bench) ([]Cause, *Attribution) {
 	out := []Cause{}
 	total := b.findEntry(b.new.Total)
@@ -59,9 +59,9 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 	return out, &sum
 }
 
-// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or
-// it exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then
-// the change must exceed the threshold.
+// attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or it
+// exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then the
+// change must exceed the threshold.
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
@@ -177,9 +177,8 @@ func explainDifferences(diffs []Difference) string {
 
 func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.Status == "" }
 
-// addedMetrics gives the verdict Added to metrics of the new side alone: an added benchmark has nothing to be
-// slower than. It leaves out stages, sides without a common metric, and an incomplete old side, which may have lost
-// the metric.
+// addedMetrics gives the verdict Added to metrics that only the new side has, since nothing exists to compare them
+// with. It skips stages, sides without a common metric, and an incomplete old side, which may have lost the metric.
 func (b *bench) addedMetrics() {
 	common := func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }
 	if !b.old.isComplete() || len(refusedFields(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
@@ -193,7 +192,7 @@ func (b *bench) addedMetrics() {
 	}
 }
 
-// oneSided gives a verdict without a test to stages that only one side has, if the sides differ in a knob: another
+// oneSided gives a verdict, without a test, to stages that only one side has, if the sides differ in a knob: another
 // implementation has other stages. With equal knobs a missing stage means lost data and stays inconclusive.
 func (b *bench) oneSided() {
 	b.addedMetrics()

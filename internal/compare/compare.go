@@ -5,7 +5,7 @@
 // The entry points differ in the data that they need:
 //
 //	Gate             A and B run in one job, in blocks, in up to three stages (recommended)
-//	Compare          two result files: by their runs, with a session term
+//	Compare          two result files, by their runs; the error allows for the spread between sessions
 //	CompareStored    a stored baseline of several sessions against a result
 //	CheckBudgets     limits on exact counters of one result, no statistics
 //
@@ -14,7 +14,7 @@
 //
 // A block is one process of each side, and a session the runs of one job or file. A stage of a result is a part of its
 // step; the stages of a gate are its rounds of blocks. The threshold is the slowdown that must be found, the
-// equivalence margin a smaller change that does not matter. The mirrored test is the same test for a speedup. A metric
+// equivalence margin a smaller change that does not matter. The test for a speedup is the same test, mirrored. A metric
 // is blocked if it can get no verdict, and Holm's procedure adjusts the p-values of all tested metrics.
 package compare
 
@@ -136,17 +136,17 @@ const (
 	// Pass means that the new side is shown not to be slower than the threshold. It is for a whole comparison; a single
 	// metric then has the verdict Same.
 	Pass Verdict = "pass"
-	// Regressed is shown to be slower than the equivalence margin.
+	// Regressed means shown to be slower by more than the equivalence margin.
 	Regressed Verdict = "regressed"
-	// Improved is shown to be faster than the mirrored margin; in a gate beyond doubt in stage 1, or again in fresh
-	// blocks.
+	// Improved means shown to be faster by more than the equivalence margin. A gate requires proof beyond doubt in
+	// stage 1, or a confirmation by fresh blocks.
 	Improved Verdict = "improved"
 	// Inconclusive means that the data show neither a regression nor its absence.
 	Inconclusive Verdict = "inconclusive"
-	// NotComparable means that the sides are different measurements (hard facts, load or unit differ): more data would
-	// not help.
+	// NotComparable means that the sides are different measurements, with different environment, load or unit; more
+	// data would not help.
 	NotComparable Verdict = "not comparable"
-	// Same is the Pass of one metric.
+	// Same is the verdict of a single metric that passes.
 	Same Verdict = "same"
 	// TooSmall is a metric below its floor on both sides, such as a stage of less than 5 % of the step; it is not judged.
 	TooSmall Verdict = "too small"
@@ -155,7 +155,8 @@ const (
 	Gone Verdict = "gone"
 	// Added is a metric or stage that the old side lacks.
 	Added Verdict = "added"
-	// Explains is a metric of a gate that judges the total instead: it has a ratio and an interval, but does not count.
+	// Explains is a metric of a gate that judges the total only: the metric has a ratio and an interval, but does not
+	// count.
 	Explains Verdict = "explains"
 )
 
@@ -206,8 +207,8 @@ func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning
 	return &out
 }
 
-// WithBudget returns a copy of the comparison in which next, the budget that suffices, is the first next step. It
-// replaces the steps that ask for more time without naming how much.
+// WithBudget returns a copy of the comparison whose first next step is the text next, which names a sufficient budget.
+// It replaces the steps that ask for more time without naming how much.
 func (c *Comparison) WithBudget(next string) *Comparison {
 	out := *c
 	out.Next = []string{next}
@@ -245,7 +246,7 @@ type MetricResult struct {
 	CI95      [2]gpuprof.Number `json:"ci95"`  // of Ratio
 	P         gpuprof.Number    `json:"p"`     // one-sided, of "not worse than the equivalence margin"
 	PAdjusted gpuprof.Number    `json:"p_adjusted"`
-	// PBetter is the p-value of the mirrored test, of "not better than the equivalence margin".
+	// PBetter is the p-value of the test for a speedup, of "not better than the equivalence margin".
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
 	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, too small, inconclusive, not comparable, gone, added, explains
@@ -298,8 +299,8 @@ type Difference struct {
 }
 
 // Attribution splits the change of the step into causes. Old and New are the metric's values in its unit; Old, the
-// changes of all causes and Rest add up to New. A stage's share of the change is its share of the change of the sum
-// of the stages' means, since medians do not add up.
+// changes of all causes and Rest add up to New. A stage's share is the change of its mean over the change of the sum of
+// all stages' means, since medians do not add up.
 type Attribution struct {
 	Old  gpuprof.Number `json:"old"`
 	New  gpuprof.Number `json:"new"`

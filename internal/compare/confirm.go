@@ -9,11 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// endEarly decides in stage 1 the metrics that are beyond doubt slower, which it returns, or faster. The mean over
-// blocks must exceed the equivalence margin at level earlyAlpha (Holm over all metrics, in either direction), and
-// every block the threshold. The order of the processes must show no rhythm or lasting level change of the machine,
-// which could coincide with the order of the sides. EarlyBlocks (three) suffice: the fewer blocks, the better they
-// must agree under Student's t.
+// endEarly gives stage 1's final verdict to metrics that are slower (returned) or faster beyond doubt. The mean over
+// blocks must exceed the equivalence margin at level earlyAlpha (Holm over all metrics, in either direction), and every
+// block must exceed the threshold. The order of the processes must show no rhythm or lasting level change of the
+// machine, which could coincide with the order of the sides. EarlyBlocks (three) suffice: the fewer blocks, the better
+// they must agree under Student's t.
 func (b *bench) endEarly() (slower []*entry) {
 	var family []*entry
 	var worse, better []float64
@@ -44,8 +44,8 @@ func (b *bench) endEarly() (slower []*entry) {
 	return slower
 }
 
-// rhythmPValue returns the p-value of "no rhythm" in the processes of both sides in time order. It returns 1 for
-// processes that take turns, since both sides share such a disturbance.
+// rhythmPValue returns the p-value of the hypothesis that the processes of both sides, in time order, show no periodic
+// or lasting change. It returns 1 for processes that alternate in short turns, since both sides share that disturbance.
 func (e *entry) rhythmPValue(order []bool) float64 {
 	if e.blocks.TakesTurns() {
 		return 1
@@ -70,10 +70,10 @@ func (e *entry) beyondDoubt(sign float64) float64 {
 	return mean.PNotAbove(delta)
 }
 
-// confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that this
-// stage's entries, now, confirm: the mirrored rule at level alpha, by Holm over these metrics. A confirmed entry
-// replaces the previous entry in final. One whose fresh blocks are slower is Inconclusive: the two stages contradict each
-// other. The others stay Same, with the missing confirmation as their reason.
+// confirmFaster gives the verdict Improved to the metrics that the previous stage found faster and that this stage's
+// entries, now, confirm: by the test for a speedup at level alpha, with Holm's procedure over these metrics. A
+// confirmed entry replaces the previous entry in final. A metric whose fresh blocks are slower becomes Inconclusive,
+// because the two stages contradict each other. The others stay Same, with the missing confirmation as their reason.
 func (g *Gate) confirmFaster(final []*entry, now map[string]*entry) (again []*entry) {
 	p := make([]float64, len(g.faster))
 	for i, first := range g.faster {

@@ -82,8 +82,8 @@ func refusedFields(diffs []Difference) []Difference {
 	return out
 }
 
-// checkAllowed refuses a name in AllowMismatch that neither side has: a misspelt name would allow nothing, and the
-// intended field would still forbid the verdict.
+// checkAllowed returns an error for a name in AllowMismatch that neither side has. A misspelt name would allow nothing,
+// and the intended field would still forbid the verdict.
 func (b *bench) checkAllowed() error {
 	var known, differ []string
 	for _, r := range []*Result{b.old, b.new} {
@@ -162,8 +162,8 @@ func joinParts(parts []*Result) *Result {
 	return out
 }
 
-// JoinHeads returns the first of several Results of one side without metrics, runs, failures and warnings. Its fields
-// are those of all parts (JoinFields), its status that of the first part that is not complete.
+// JoinHeads joins several Results of one side, without metrics, runs, failures and warnings. The result has the fields
+// of all parts (JoinFields), the status of the first incomplete part, and otherwise the values of the first part.
 func JoinHeads(parts []*Result) *Result {
 	out := *parts[0]
 	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil

@@ -13,17 +13,17 @@ import (
 type entry struct {
 	Metric
 	margins  Margins
-	old, new [][]float64 // tested samples: without empty runs, after the floor
+	old, new [][]float64 // tested samples, without empty runs, raised to the floor
 	sides    [2]*MetricData
 	// blocked is the reason why the metric gets no verdict, "" if it can get one.
 	blocked string
 	blame   blame
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
-	noise   stats.Noise   // of a gate's blocks
-	drift   stats.Trend   // of the runs, if it matters
+	noise   stats.Noise   // scatter of a gate's processes
+	drift   stats.Trend   // drift of the runs, if it biases the ratio enough to matter
 	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
-	alike   stats.Alike   // dependence between runs, for sides that did not take turns
+	alike   stats.Alike   // correlation of neighbouring runs, for sides measured one after the other
 	session float64       // spread between sessions, a share
 	assumed bool          // session is assumed, not estimated
 	blocks  *stats.Blocks // of a gate
@@ -49,7 +49,7 @@ const (
 	blameRuns     // too few runs
 	blameData     // missing, NaN, zero
 	blameFlags    // throttled on one side
-	blameTrend    // drift in an order of runs that lets it bias the ratio
+	blameTrend    // a drift that biases the ratio because of the order of the runs
 	blameMismatch // fields that must agree differ
 	blameStatus   // partial or failed
 	blameCounter  // a counter that varies
@@ -59,8 +59,8 @@ const (
 	blameSender   // requests were sent late
 )
 
-// pairEntries pairs both sides' metrics, in the old side's order, then those of the new side alone. Exact metrics get
-// their verdict at once.
+// pairEntries pairs both sides' metrics, in the old side's order; metrics of the new side alone follow. Exact metrics
+// get their verdict at once.
 func pairEntries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	oldBy, newBy := indexByName(old), indexByName(new)
 	names := make([]string, 0, len(old.Metrics))
@@ -128,8 +128,8 @@ func stageFloor(old, new *Result) float64 {
 	return 0
 }
 
-// fillSides sets the entry's figures from the runs of both sides. If no test is valid, e.blocked gets the reason.
-// In paired data, one run without the metric is such a reason: its block has no pair.
+// fillSides sets the entry's figures from the runs of both sides. If no test is valid, e.blocked gets the reason. In
+// paired data, one run without the metric is reason enough: its block has no pair.
 func (e *entry) fillSides(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
@@ -164,7 +164,8 @@ func (e *entry) fillSides(paired bool) {
 	}
 }
 
-// usableRuns returns the runs of a side that measured the metric; none if the load generator was late, unless paired.
+// usableRuns returns the runs of a side that measured the metric. It returns none if the load generator was late,
+// unless the runs are paired.
 func (e *entry) usableRuns(m *MetricData, side int, name string, paired bool) [][]float64 {
 	if m.SenderLate && !paired {
 		e.blockVerdict(blameSender, fmt.Sprintf("the sender of the %s side's requests was late, so this measures the sender", name))
@@ -240,8 +241,9 @@ func raiseToFloor(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// requireRuns blocks metrics with too few runs. Metrics that are zero on both sides get a verdict at once. So do sides
-// that hold the same measurement; the argument one reports that oneSource found this for all metrics.
+// requireRuns blocks metrics with too few runs. Two cases get a verdict at once: a metric that is zero on both sides,
+// and sides that hold the same measurement. The argument one reports that oneSource found the second case for all
+// metrics.
 func (e *entry) requireRuns(one bool) {
 	if e.blocked != "" {
 		return
@@ -314,8 +316,8 @@ func (e *entry) limits() (delta, threshold float64) {
 	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
 }
 
-// p returns the p-value of the hypothesis "not worse by more than the equivalence margin"; the function mirrored
-// returns that of "not better by more than the margin".
+// p returns the p-value of the hypothesis "not worse by more than the equivalence margin"; the function mirrored tests
+// "not better by more than the margin".
 func (e *entry) p() float64 {
 	delta, _ := e.limits()
 	return e.worse().PNotAbove(delta)
@@ -347,8 +349,8 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
 
-// fillColumns moves Old and New about their geometric mean so that New/Old is the estimated Ratio. The run medians
-// have another ratio if ranks or the mean over blocks estimated it.
+// fillColumns scales Old and New about their geometric mean, so that New/Old equals the estimated Ratio. The ratio of
+// the run medians differs from it if ranks or the mean over blocks gave the estimate.
 func (e *entry) fillColumns() {
 	r := &e.result
 	middle, half := math.Sqrt(float64(r.Old))*math.Sqrt(float64(r.New)), math.Sqrt(float64(r.Ratio))

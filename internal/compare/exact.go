@@ -42,7 +42,8 @@ func (e *entry) exactVerdict() {
 	}
 }
 
-// exactCounts returns the sorted values of a counter on both sides, rounded to the fewer of the sides' stored digits.
+// exactCounts returns the sorted values of a counter on both sides. It rounds them to the digits of the side that was
+// stored with fewer digits.
 func (e *entry) exactCounts() (old, now []float64) {
 	digits := 0
 	for _, m := range e.sides {

@@ -2,16 +2,16 @@ package compare
 
 import "slices"
 
-// exposedRule is the key in Code of the rule that assigns time covered by two stages. computeFirst is the present
-// rule: compute takes the overlap with copies. Runs before schema 1.1 lack the key. They assigned the overlap of a
-// copy with a kernel to the stage that comes first in the step.
+// exposedRule is the key in Result.Code of the rule that assigns the overlap of two stages to one of them. By the
+// present rule, computeFirst, compute takes its overlap with copies. Runs before schema 1.1 lack the key. They assigned
+// the overlap of a copy with a kernel to the stage that comes first in the step.
 const (
 	exposedRule  = "exposed_time"
 	computeFirst = "compute before copies"
 )
 
-// alikeStages returns both sides, without their stages if the sides assigned overlapping time by different rules; left
-// reports that the stages were left out.
+// alikeStages returns both sides. If they assign overlapping time to stages by different rules, it removes the stages
+// of both and left is true.
 func alikeStages(old, new *Result) (o, n *Result, left bool) {
 	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
 		return old, new, false

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Compare judges two result files by their runs: Student's t on run medians, unpaired, with a session term on each
-// side. One session's data cannot show the change between sessions (clocks, heat, neighbours), so the term is 1 %
+// Compare judges two result files by their runs: Student's t on run medians, unpaired. The data of one session cannot
+// show the spread between sessions (clocks, heat, neighbours), so the error of each side gets a session term: 1 %,
 // unless Options.Learned or Options.SessionSpread replaces it. With 1 % an unchanged program passes a 5 % threshold, a
 // change of 12 % is found, and one of 5 % is inconclusive. Measuring both in one job (Gate) finds smaller changes.
 //
-// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every
-// other obstacle to a verdict is part of the Comparison.
+// The error is ErrUsage for options that fit no metric or field, and ErrInput for a side without metrics. Every other
+// obstacle to a verdict is part of the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err := requireMetrics(old, new); err != nil {
 		return nil, err
@@ -30,7 +30,8 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	return b.judgeSessions(1, func(e *entry) [][][]float64 { return [][][]float64{e.old} }), nil
 }
 
-// findAlike tests whether neighbouring runs depend on each other (Holm over all metrics), unless the sides took turns.
+// findAlike tests whether neighbouring runs of a side depend on each other (Holm over all metrics). It skips sides
+// whose runs alternated.
 func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
 	if separate, _ := stats.CheckOrder(b.order); !separate {
@@ -46,7 +47,8 @@ func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
 	}
 }
 
-// estimateUnpaired estimates the change against the sessions by the rule that suits the noise and reaches the level.
+// estimateUnpaired estimates the change of the new runs from the sessions. stats.Unpaired chooses the estimator by the
+// noise and the level.
 func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread stats.Spread) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(stats.LogMedians(e.new)) == 0 {
@@ -57,7 +59,8 @@ func (e *entry) estimateUnpaired(sessions [][][]float64, level float64, spread s
 	return effect, ok
 }
 
-// levelSessions returns each session's log run medians without drift and step; each session keeps its mean.
+// levelSessions returns the logarithms of each session's run medians, with drift and level change subtracted; each
+// session's mean stays.
 func (e *entry) levelSessions(side int, sessions [][][]float64) (out [][]float64) {
 	for _, runs := range sessions {
 		logs := stats.LogMedians(runs)
@@ -87,7 +90,8 @@ func requireMetrics(sides ...*Result) error {
 	return nil
 }
 
-// runOrder returns the side of each run in time order, true for the new side; without times all old runs first.
+// runOrder returns for each run, in time order, whether it is of the new side. If times are unknown, all old runs come
+// first.
 func runOrder(old, new *Result) []bool {
 	type run struct {
 		at    float64
@@ -151,10 +155,10 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}), nil
 }
 
-// judgeSessions judges the new side against n sessions of the old one, whose runs of a metric runsOf returns.
+// judgeSessions judges the new side against n sessions of the old side. runsOf returns a metric's old runs, by session.
 func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Comparison {
 	few := n < MinSessions
-	for _, e := range b.entries { // metrics without a verdict need it for their interval
+	for _, e := range b.entries { // metrics without a verdict need the spread for their interval
 		e.session, e.assumed = b.o.spreadOf(e.Name)
 	}
 	for _, e := range b.testableEntries() { // skips stages that take no time: they have no spread

@@ -73,8 +73,8 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	return out, nil
 }
 
-// bareWhereDear returns the run with the step that was measured without stage events (BareStep) as its step, if stage
-// events cost more than the device's limit. Older files from a host have this cost in the step, so their step does not
+// bareWhereDear returns the run. If stage events cost more than the device's limit, its step is replaced by the step
+// that was measured without them (BareStep). Older files from a host have this cost in the step, so their step does not
 // compare with a newer run's.
 func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
 	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {

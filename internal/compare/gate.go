@@ -11,7 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Block is one process of A and one of B, run one after the other. All samples of a process belong to its one run.
+// Block is one process of A and one of B, run one after the other or, if Aligned, in turns. All samples of a process
+// belong to its one run.
 type Block struct {
 	A, B    *Result
 	BFirst  bool // B ran before A
@@ -54,9 +55,9 @@ func Rerun(b Block) (again bool, why string) {
 // the threshold, or a fifth of them are slow, a metric that stage 2 does not pass needs a third stage like it: the
 // blocks of both decide, at level pooledAlpha.
 //
-// Improved needs the mirrored evidence: beyond doubt in stage 1, or a confirmation by the stages that a slowdown
-// needs too. If no metric needs the next stage for a decision, it may be measured to confirm improvements
-// (Unconfirmed); an unconfirmed one is Same, with a reason.
+// Improved needs the same evidence for a speedup: beyond doubt in stage 1, or a confirmation by as many stages as a
+// slowdown needs. If no metric needs the next stage for a decision, that stage may be measured only to confirm
+// improvements (Unconfirmed). An unconfirmed improvement is Same, with a reason.
 //
 // If a result names its Total, only the Total is judged, so that twenty stages do not raise a false alarm by
 // chance. Its other measured metrics explain it, except those measured under load and those that the options name.
@@ -69,9 +70,9 @@ func Rerun(b Block) (again bool, why string) {
 type Gate struct {
 	o         Options
 	last      *bench
-	up, doubt []*entry
-	escalated int      // metrics that stage 1 left open
-	faster    []*entry // passed, and improved if the next stage confirms it
+	up, doubt []*entry // metrics that stage 2 and stage 3 must decide
+	escalated int      // number of metrics that stage 1 left open
+	faster    []*entry // metrics that passed, and are improved if the next stage confirms it
 }
 
 // NewGate makes a gate; Stage1 checks the options.
@@ -86,7 +87,8 @@ func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 // Escalated names the metrics that stage 2 must decide.
 func (g *Gate) Escalated() []string { return metricNames(g.up) }
 
-// Unconfirmed names the metrics that passed the last stage, that it found faster, and that the next stage may confirm.
+// Unconfirmed names the metrics that passed the last stage and were faster in it. The next stage may confirm the
+// improvement.
 func (g *Gate) Unconfirmed() []string { return metricNames(g.faster) }
 
 func metricNames(es []*entry) []string {
@@ -125,9 +127,9 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	return b.newComparison(), nil
 }
 
-// Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with
-// the power of the minimum detectable effect, under the noise of the previous stage. If no metric is open, the blocks
-// find an improvement of that size.
+// Useful returns the number of blocks that the next stage can use: enough to find a slowdown of the threshold with a
+// probability of 0.9 (power) under the noise of the previous stage. If no metric is open, the blocks find an
+// improvement of that size.
 func (g *Gate) Useful() int {
 	open := g.pending()
 	need := 0.0
@@ -181,7 +183,7 @@ func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*be
 	return b, nil
 }
 
-// estimateEffect makes the blocks of the metric's runs and estimates the change from them.
+// estimateEffect pairs the metric's runs into blocks and estimates the change from them.
 func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	if len(e.old) != len(aligned) {
@@ -193,7 +195,7 @@ func (e *entry) estimateEffect(aligned []bool) (effect stats.Effect, ok bool) {
 	return e.estimateBlocks()
 }
 
-// estimateBlocks estimates the change from the blocks, by the rule that suits the noise.
+// estimateBlocks estimates the change from the blocks, by the estimator that suits the noise.
 func (e *entry) estimateBlocks() (effect stats.Effect, ok bool) {
 	delta, _ := e.limits()
 	e.noise, e.result.Estimator = e.blocks.Noise(delta), ""
@@ -211,7 +213,7 @@ func (e *entry) nameRule(rule stats.Rule) {
 	}
 }
 
-// explainStages gives the verdict Explains to the metrics that only explain the total.
+// explainStages excludes from the judgement the metrics that only explain the total; their verdict is Explains.
 func (b *bench) explainStages(o Options) {
 	for _, e := range b.entries {
 		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {
@@ -238,7 +240,8 @@ func (e *entry) excludeFromJudgement() {
 	e.blocked, e.blame = "", blameNone
 }
 
-// StagesLeft returns how many stages share the remaining time: two if stage 3 would have to confirm stage 2.
+// StagesLeft returns how many stages must share the remaining time: two if stage 3 would have to confirm stage 2, else
+// one.
 func (g *Gate) StagesLeft() int {
 	if g.last.stages == 1 && slices.ContainsFunc(g.pending(), (*entry).isScattered) {
 		return 2
@@ -336,9 +339,9 @@ func (e *entry) addStage(stage2 *entry) {
 	e.set(effect, ok)
 }
 
-// next decides the open metrics from the blocks of a further stage. Its bench holds all metrics: the open ones with
-// their new evidence, the others unchanged. again lists the improvements of the previous stage that this stage
-// confirms.
+// next decides the open metrics from the blocks of a further stage; family are their entries. Its bench holds all
+// metrics: the open ones with their new evidence, the others unchanged. again lists the improvements of the previous
+// stage that this stage confirms.
 func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
 	o := g.o
 	o.Metrics, o.Only = nil, nil // stage 1 checked these options; the entries hold the margins
@@ -408,8 +411,8 @@ func (e *entry) inheritEvidence(first *entry) {
 	}
 }
 
-// decideFamily decides a stage's metrics by Holm, which also counts the metrics that could not be tested and those that
-// stage 2 passed.
+// decideFamily decides a stage's metrics by Holm's procedure, which also counts the metrics that could not be tested
+// and the metrics that stage 2 passed.
 func decideFamily(family []*entry, untested int) {
 	var tested []*entry
 	for _, e := range family {

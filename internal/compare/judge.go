@@ -250,9 +250,9 @@ func interleaveRuns(sides [2][]float64, order []bool) []float64 {
 	return out
 }
 
-// decideVerdicts gives the tested metrics their verdict by Holm, which counts untested metrics too. With clear, a
-// change must also be shown to exceed the threshold: the error between sessions is assumed, not measured, so a
-// change of just the threshold could be that error.
+// decideVerdicts gives the tested metrics their verdict by Holm's procedure, which counts untested metrics too. If
+// clear is set, a change must also be shown to exceed the threshold: the error between sessions is then assumed, not
+// measured, and a change of just the threshold could be that error.
 func decideVerdicts(tested []*entry, untested int, clear bool) {
 	p, mirrored := make([]float64, len(tested)+untested), make([]float64, len(tested)+untested)
 	for i := range p {
@@ -319,9 +319,8 @@ func joinReasons(first, second string) string {
 	return first + "; " + second
 }
 
-// escalateEntries ends stage 1: it passes metrics that are clearly no slower, and escalates the others to fresh
-// blocks. faster lists the passed metrics that are faster by the mirrored rule; they stay Same until a stage
-// confirms them.
+// escalateEntries ends stage 1: it passes metrics that are clearly no slower, and escalates the others to fresh blocks.
+// faster lists the passed metrics that the test for a speedup found faster; they stay Same until a stage confirms them.
 func escalateEntries(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {

@@ -7,11 +7,12 @@ type Learned struct {
 	From string // "41 sessions of s3://perf/gpuprof"
 	// Spread holds a standard deviation per metric, as a share; a metric without an entry gets the assumed spread.
 	Spread map[string]float64
-	// Scatter is the part of Spread that builds of equal code cause, by metric, where it was measured.
+	// Scatter is the part of Spread that occurs between builds of equal code, by metric, where it was measured.
 	Scatter map[string]float64
 }
 
-// spreadOf returns a metric's spread between sessions, and whether it is assumed. Options.SessionSpread precedes.
+// spreadOf returns a metric's spread between sessions, and whether it is assumed. Options.SessionSpread takes
+// precedence over a learned spread.
 func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	if sigma, ok := o.Learned.Spread[metric]; ok && o.SessionSpread == 0 {
 		return sigma, false

@@ -15,7 +15,7 @@ import (
 // moreTime begins the next steps that ask for a larger budget.
 const moreTime = "give the gate more time (--budget)"
 
-// next lists the steps that could settle an inconclusive verdict, the most important first.
+// next lists the user's next steps that could settle an inconclusive verdict, the most important first.
 func (b *bench) next() []string {
 	by := map[blame][]*entry{}
 	for _, e := range b.entries {
@@ -79,8 +79,8 @@ func (b *bench) next() []string {
 	return append(out, b.suggestSteadier(slices.Concat(by[blameNoise], by[blameModes], by[blameStage2], by[blameTrend]))...)
 }
 
-// suggestSteadier proposes to judge CPU time, which other programs on the machine change less, if none of the open
-// metrics could detect a change of the threshold and CPU time could.
+// suggestSteadier proposes to judge CPU time, which other programs on the machine change less. It does so if CPU time
+// could detect a change of the threshold and none of the open metrics could.
 func (b *bench) suggestSteadier(open []*entry) []string {
 	if len(open) == 0 || slices.ContainsFunc(open, func(e *entry) bool { return !(e.result.MDE > gpuprof.Number(e.margins.Threshold)) }) {
 		return nil

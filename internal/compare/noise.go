@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// MachineNoise is the result of comparing a program with itself (A/A) on a machine: the spread between its
-// processes, which limits the slowdowns that a gate can find.
+// MachineNoise is the spread between the processes of a program that is compared with itself (A/A) on a machine. It
+// limits the slowdowns that a gate can find there.
 type MachineNoise struct {
 	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller
@@ -95,8 +95,9 @@ type PlannedGate struct {
 	Seconds   gpuprof.Number `json:"seconds"`
 }
 
-// Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9
-// in the noisiest metric: stage 1 and the blocks of Gate.Useful. Most unchanged programs need stage 1 alone.
+// Plan returns the blocks and the time in which a gate finds a slowdown of the threshold with a probability of 0.9 in
+// the noisiest metric. It counts stage 1 and as many blocks as Gate.Useful returns. Most unchanged programs need stage
+// 1 alone.
 func (m *MachineNoise) Plan(threshold float64) PlannedGate {
 	limits := Margins{Threshold: threshold}.fillDefaults()
 	out := PlannedGate{Threshold: threshold}
@@ -116,7 +117,7 @@ func (n MetricNoise) blocks(limits Margins, family int) float64 {
 	return Stage1Blocks + usefulBlocks(noise, delta, limit, family)
 }
 
-// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if 1,000 % does not.
+// Smallest returns the least threshold, a share, whose Plan fits into a time in seconds; NaN if not even 1,000 % fits.
 func (m *MachineNoise) Smallest(seconds float64) float64 {
 	fits := func(t float64) bool { return float64(m.Plan(t).Seconds) <= seconds }
 	lo, hi := 0.0, 10.0
@@ -133,9 +134,9 @@ func (m *MachineNoise) Smallest(seconds float64) float64 {
 	return hi
 }
 
-// usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, in a
-// family of that many tests. It is even, at least Stage2Blocks, and 1.5 times the computed number, because the
-// noise is itself an estimate; +Inf if no number suffices.
+// usefulBlocks returns the number of blocks of one stage that find a slowdown of the threshold under a noise, if family
+// metrics are tested together. It is even, at least Stage2Blocks, and 1.5 times the computed number, because the noise
+// is itself an estimate; +Inf if no number suffices.
 func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
 	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
 	return 2 * math.Ceil(max(need, Stage2Blocks)/2)

@@ -15,8 +15,8 @@ const (
 	// MinRuns is the least number of runs (processes) per side for a verdict, except that stage 1 of a gate may end
 	// early; see EarlyBlocks.
 	MinRuns = 6
-	// Stage1Blocks is the number of blocks of a gate's first stage, each one process of A and one of B.
-	// Stage2Blocks is the least number of stage 2 or 3 if the time allows.
+	// Stage1Blocks is the number of blocks of a gate's first stage, each one process of A and one of B. Stage2Blocks is
+	// the least number of blocks of stage 2 or 3 if the time allows.
 	Stage1Blocks = 6
 	Stage2Blocks = 12
 	// EarlyBlocks is the least number of blocks with which stage 1 can end a gate if the time allows no more.

@@ -99,7 +99,7 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// samples returns the metric's samples as measured: with empty runs, without the floor.
+// samples returns the metric's samples as measured, with empty runs and not raised to the floor.
 func (e *entry) samples() *SideSamples {
 	s := &SideSamples{}
 	for i, into := range []*Samples{&s.Old, &s.New} {

@@ -17,7 +17,7 @@ const (
 )
 
 // addRequests adds the latencies and rates that a service's clients measured, one figure per process, each with its
-// request rate. It drops the knobs that set the rate, which repeat it.
+// request rate. It drops the knobs that set the rate, since the metrics hold it.
 func (r *Result) addRequests(q *loadtest.Requests) {
 	if q == nil {
 		return

@@ -155,8 +155,8 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	return out
 }
 
-// failedOf lists a side's failures as "side: name: why", each once with its count: a benchmark that fails in one
-// process mostly fails in all.
+// failedOf lists a side's failures as "side: name: why", equal ones once with their count: a benchmark that fails in
+// one process mostly fails in all.
 func failedOf(r *Result) []string {
 	var out []string
 	times := map[string]int{}

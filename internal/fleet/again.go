@@ -15,6 +15,7 @@ import (
 // A further measurement covers the suspect nodes and as many healthy ones. A figure stays off only if every measurement
 // finds it off.
 
+// repeatFindings holds the result of one further measurement: its GPUs, and the figures that are off in it.
 type repeatFindings struct {
 	where    string
 	gpuIndex map[string]int // GPU index by gpuID
@@ -34,8 +35,8 @@ func (g *gpu) gpuID() string {
 }
 
 // judgeRepeats judges further measurements. suspects are the figures that the first measurement found off, by gpuID and
-// metric. A suspect is compared with healthy GPUs only, since the slower of two nodes would shift a common median;
-// without healthy GPUs, with the norms of the first measurement. Other figures that are off become notes.
+// metric. A suspect is compared with healthy GPUs only, since the slower of two nodes would shift a common median.
+// Without healthy GPUs it is compared with the norms of the first measurement. Other figures that are off become notes.
 func (r *Report) judgeRepeats(jobs []*Job, o Options, suspects map[[2]string]bool, first map[siblingMetric]norm) []*repeatFindings {
 	var out []*repeatFindings
 	for _, job := range jobs {
@@ -112,9 +113,9 @@ func (p *repeatFindings) judgeSuspects(r *Report, values []value, gpus []gpu, su
 	}
 }
 
-// recentre returns the norm of a second measurement. n is the norm of the first one, and second that of the healthy
-// GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n moved to
-// second's median, with its spread widened by that median's standard error.
+// recentre returns the norm for a second measurement. n is the norm of the first measurement; second is the norm of the
+// healthy GPUs in the second one. If second has enough GPUs, or n too few, the result is second. Otherwise it is n with
+// second's median, and with a spread widened by that median's standard error.
 func (n norm) recentre(second norm) norm {
 	if second.n >= LeastSiblings || n.n < LeastSiblings {
 		return second
@@ -123,8 +124,9 @@ func (n norm) recentre(second norm) norm {
 	return n
 }
 
-// selectHealthy returns the indices of values within their slack of the norm, or all indices if most values are beyond
-// it: then a disturbance affected the whole measurement.
+// selectHealthy returns the indices of values that are worse than the norm's median by at most their slack (a tolerated
+// share). If most values are worse than that, a disturbance affected the whole measurement, and all indices are
+// returned.
 func (n *norm) selectHealthy(values []value, at []int) []int {
 	if n.n == 0 {
 		return at
@@ -136,8 +138,8 @@ func (n *norm) selectHealthy(values []value, at []int) []int {
 	return out
 }
 
-// staysOff reports whether every further measurement finds a figure off. id is the GPU's gpuID. note follows the
-// figure's name in the report.
+// staysOff reports whether every further measurement also finds a figure off (worse than its siblings). id is the GPU's
+// gpuID. note follows the figure's name in the report.
 func staysOff(all []*repeatFindings, f *Off, id string) (ok bool, note string) {
 	for _, p := range all {
 		i, there := p.gpuIndex[id]

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 )
 
-// Tone returns how good a verdict is, for its colour in terminal, page and comment.
+// Tone returns how good a verdict is; terminal, page and pull-request comment colour it by the tone.
 func (v Verdict) Tone() gpuprof.Tone {
 	switch v {
 	case Even:
@@ -44,7 +44,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// causeText formats a cause: as observed if seen, else as the usual cause of such figures.
+// causeText formats a cause. seen reports that it was observed; otherwise it is only the usual cause.
 func causeText(cause string, seen bool) string {
 	if seen {
 		return "cause: " + cause

@@ -56,7 +56,7 @@ func (r *Report) judgeHealth(job *Job, o Options) {
 	r.Off = slices.Concat(r.Off, own, groupByNode(off, gpus))
 }
 
-// keepConfirmed drops the figures that a further measurement does not confirm.
+// keepConfirmed drops the worse figures that a further measurement does not confirm.
 func (r *Report) keepConfirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
 	suspects, first := map[[2]string]bool{}, map[siblingMetric]norm{}
 	for _, f := range slices.Concat(off, own) {
@@ -145,8 +145,8 @@ func gpuMetricRow(name string, all []judged, gpus []gpu) (Metric, bool) {
 	return t.metricRow(name, health.Unit(name))
 }
 
-// groupByNode merges a node's findings on a metric into one if at least half of its GPUs have one: then the whole node
-// is slow.
+// groupByNode merges a node's findings on a metric into one if at least half of its GPUs have such findings: then the
+// whole node is slow.
 func groupByNode(off []Off, gpus []gpu) []Off {
 	on := map[int]int{} // number of GPUs per rank
 	for _, g := range gpus {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// partOfStep is the share of the step from which a difference explains a slow rank.
+	// partOfStep is the smallest difference, as a share of the step, that explains a slow rank.
 	partOfStep = 0.02
 	// oneFactor is the largest relative difference between the slowdowns of kernel classes that counts as a single
 	// slowdown.
 	oneFactor = 0.25
 )
 
-// explainCause describes the largest difference of slow ranks from their siblings; evidence is false if no difference
-// is large.
+// explainCause describes the largest difference of slow ranks from their siblings. The second result is false if no
+// difference is large.
 func (s *search) explainCause(lines []int) (string, bool) {
 	at := lines[0]
 	l := s.m.lines[at]
@@ -63,8 +63,8 @@ func idleCause(l *timeline, others []*timeline, idle float64) string {
 	return text + ": work is launched and waits"
 }
 
-// kernelCause explains a device that computes longer than its siblings: all kernels are slower by one factor, or those
-// of one class are slower.
+// kernelCause explains a device that computes longer than its siblings: all kernels are slower by one factor, or only
+// the kernels of one class.
 func kernelCause(l *timeline, others []*timeline, work, least float64) string {
 	var most model.Class
 	largest := 0.0

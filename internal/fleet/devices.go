@@ -13,21 +13,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Devices compares the devices of one machine, measured together and each alone in interleaved blocks. With one process
-// per device, the intervals omit the variation between processes.
+// Devices compares the devices of one machine. Blocks in which all devices run together alternate with blocks in which
+// one device runs alone. With one process per device, the intervals omit the variation between processes.
 type Devices struct {
 	Rounds int         `json:"rounds"` // in each round all devices run together once, and each alone once
 	Unit   string      `json:"unit"`   // of throughput
 	Rows   []DeviceRow `json:"rows"`   // in the order in which the user named the devices
-	// Slowest is the device with the longest step in the blocks together. Skew is that step over the median of all
+	// Slowest is the device with the longest step when all run together. Skew is that step over the median of all
 	// devices in the same round; it is above 1 even for equal devices, since one is always slowest. With one measured
 	// device Slowest is empty and Skew null.
 	Slowest string         `json:"slowest,omitempty"`
 	Skew    *gpuprof.Ratio `json:"skew"`
-	// Scaling is the throughput together over the sum of the throughputs alone, by round; 1 means no disturbance.
+	// Scaling is the throughput of all devices together over the sum of their throughputs alone, by round; 1 means no
+	// disturbance.
 	Scaling *gpuprof.Ratio `json:"scaling"`
-	// Overlap is the shortest block over the longest block of devices that ran together, the median over the rounds:
-	// the share of a block in which every device worked.
+	// Overlap is the shortest block over the longest block of devices that ran together, the median over the rounds. It
+	// is the share of a block in which every device worked.
 	Overlap gpuprof.Number `json:"overlap"`
 }
 
@@ -38,12 +39,13 @@ type DeviceRow struct {
 	Driver string   `json:"driver,omitempty"` // driver version; the driver compiles PTX
 	Shared *Reached `json:"together"`         // null if the device failed
 	Alone  *Reached `json:"alone"`
-	// Slowdown is the step together over the step alone, by round.
+	// Slowdown is the device's step when all devices run together over its step alone, by round.
 	Slowdown *gpuprof.Ratio `json:"slowdown"`
 	Failed   string         `json:"failed,omitempty"` // the reason, "" if it did not fail
 }
 
-// Reached summarises a device's blocks, together or alone. A block's sample is the median of its steps.
+// Reached summarises a device's blocks, either together with the other devices or alone. A block's sample is the median
+// of its steps.
 type Reached struct {
 	StepS gpuprof.Number    `json:"step_s"`
 	CI95  [2]gpuprof.Number `json:"ci95"`       // of step_s
@@ -56,16 +58,16 @@ type Reached struct {
 // DeviceRun holds the measurements of one device; index k of each list is round k.
 type DeviceRun struct {
 	Device string
-	Run    *gpuprof.Run // the blocks together, one sample each; nil if the device failed
+	Run    *gpuprof.Run // the blocks with all devices together, one sample each; nil if the device failed
 	Alone  *gpuprof.Run // the blocks alone
 	Clocks [2][]float64 // Hz, together and alone; 0 if unknown
 	TurnS  []float64    // duration of each block together, s
 	Failed error
 }
 
-// OfDevices judges devices that were measured together like the ranks of a job, and compares each with itself alone.
-// The exit code is 4 if a device failed, else 0, since the command measures and does not gate. The error is ErrInput if
-// no device was measured.
+// OfDevices judges the devices of one machine: each against the other devices, like the ranks of a job, and each
+// against its own speed alone. The exit code is 4 if a device failed, else 0, since the command measures and does not
+// gate. The error is ErrInput if no device was measured.
 func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 	job := &Job{World: len(runs), Told: true}
 	d := &Devices{}
@@ -145,8 +147,8 @@ func (d *Devices) compareRounds() {
 	d.Skew, d.Scaling = medianRatio(slowest.Shared.steps, middle), medianRatio(together, alone)
 }
 
-// medianRatio returns the median of two figures' ratios by round, in which a round's disturbance cancels; nil without
-// rounds.
+// medianRatio returns the median over rounds of over/under, in which a disturbance of a whole round cancels; nil
+// without rounds.
 func medianRatio(over, under []float64) *gpuprof.Ratio {
 	var ratios []float64
 	for k := range over {

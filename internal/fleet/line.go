@@ -12,7 +12,7 @@ import (
 // time before the event, held the time for which something other than a collective blocked it; ns.
 type op struct {
 	own, held int64
-	call      int32 // index into line.calls, or for opStepEnd into line.steps
+	call      int32 // index into timeline.calls, or for opStepEnd into timeline.steps
 	kind      opKind
 }
 
@@ -24,8 +24,9 @@ const (
 	opStepEnd
 )
 
+// rankCall is one rank's call of a collective.
 type rankCall struct {
-	kind, group int32 // index into line.names
+	kind, group int32 // index into timeline.names
 	seq, bytes  int64
 	step        int32
 	after       int32 // index of the previous call on its stream plus one; 0 for none

@@ -9,11 +9,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// callRef refers to one rank's call of a collective.
 type callRef struct {
-	line int32 // index into the lines
+	line int32 // index into matchedJob.lines
 	call int32 // index into that line's calls
 }
 
+// collective is one collective operation with the calls of all its ranks.
 type collective struct {
 	parts []callRef
 	took  int64 // duration after the last arrival, ns: the shortest duration of any rank
@@ -21,7 +23,7 @@ type collective struct {
 	step  int64
 }
 
-// matchedJob holds the lines of a job with matched collectives.
+// matchedJob holds the timelines of a job's ranks, with their collectives matched between ranks.
 type matchedJob struct {
 	lines []*timeline
 	all   []collective
@@ -86,7 +88,7 @@ func matchCollectives(lines []*timeline) *matchedJob {
 	return m
 }
 
-// jobIDs returns the distinct jobs of the lines, except unknown ones.
+// jobIDs returns the distinct jobs of the timelines, except unknown ones.
 func (m *matchedJob) jobIDs() []string {
 	var out []string
 	for _, l := range m.lines {
@@ -223,8 +225,8 @@ func (m *matchedJob) joinCalls(parts []callRef, step int64) {
 	}
 }
 
-// lastArrival returns the index of the part whose rank arrived last, and by how much later than the second last, ns.
-// All ranks leave a collective together, so the last one has the shortest duration.
+// lastArrival returns the index in t.parts of the rank that arrived last, and its delay after the second last, ns. All
+// ranks leave a collective together, so the last rank has the shortest duration.
 func (m *matchedJob) lastArrival(t *collective) (at int, late int64) {
 	if len(t.parts) < 2 {
 		return -1, 0

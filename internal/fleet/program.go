@@ -10,8 +10,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
 )
 
-// Program is the payload of a rank that ran a user's program: outcome, and collectives from its traces, which stay in
-// Folder.
+// Program is the payload of a rank that ran a user's program: its outcome, and the collectives of its traces. The
+// traces stay in Folder.
 type Program struct {
 	gpuprof.Head
 	Command  []string              `json:"command"` // with secrets masked

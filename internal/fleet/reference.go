@@ -59,8 +59,8 @@ func (n *Norm) matchesCard(c *health.Card) (ok bool, differs string) {
 	return true, differs
 }
 
-// nearestNorm returns a norm of the device's model for a metric: with the same driver and power limit, else over the
-// most GPUs; nil without one.
+// nearestNorm returns a norm of the device's model for a metric: the one with the same driver and power limit, else the
+// one over the most GPUs; nil without any.
 func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs string) {
 	for i := range r.Reference {
 		n := &r.Reference[i]
@@ -76,8 +76,8 @@ func (r *Report) nearestNorm(c *health.Card, metric string) (best *Norm, differs
 	return best, differs
 }
 
-// Beside judges devices' figures by the fleet's norms and the fleet's rule. Figures without a norm have no entry. notes
-// has the limits of the comparison.
+// Beside judges the figures of other devices by the fleet's norms and the fleet's rule. Figures without a norm have no
+// entry. notes has the limits of the comparison.
 func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
 	var all []judged
 	rare := make([]bool, len(cards)) // devices of a model with too few GPUs

@@ -6,15 +6,15 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// replay computes when each rank ends each step, given the ranks' own times. A collective ends its duration after the
-// last rank's arrival; then the waiting ranks continue. The result is a max-plus function of the own times, so an own
-// time never costs more than its length.
+// replay computes when each rank ends each step, given the ranks' own times. A collective ends when its duration has
+// passed since the last rank's arrival; then the waiting ranks continue. The result is a max-plus function of the own
+// times, so an own time never costs more than its length.
 type replay struct {
 	m *matchedJob
-	// own has replaced own times of each line's ops; nil for the recorded ones.
+	// own holds the replaced own times of each rank's operations; nil for the recorded times.
 	own  [][]int64
-	next []int   // next op of each line
-	now  []int64 // current time of each line, ns
+	next []int   // next operation of each rank
+	now  []int64 // current time of each rank, ns
 	ends [][]int64
 
 	left    []int32 // parts of each collective that have not arrived

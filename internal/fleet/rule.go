@@ -18,10 +18,11 @@ const (
 	// unsteadyAt limits the difference between a figure's two best rounds, in multiples of the siblings' median
 	// difference. Above, the figure is unsteady; about 6 % of healthy GPUs are.
 	unsteadyAt = 3
-	// LeastSiblings is the number of siblings from which a figure can be off: fewer do not determine the spread.
+	// LeastSiblings is the least number of siblings with which a figure can be off: fewer do not determine the spread.
 	LeastSiblings = 8
 )
 
+// value is one figure of a rank or GPU before it is judged.
 type value struct {
 	of     int    // index into the compared ranks or GPUs
 	group  string // name of the group of siblings
@@ -44,6 +45,7 @@ func (v *value) worseShare(median float64) float64 {
 	return math.Expm1(median - v.log)
 }
 
+// judged is a value with the result of its comparison with its siblings.
 type judged struct {
 	value
 	siblings int     // number of values of the group, with this one
@@ -51,12 +53,13 @@ type judged struct {
 	p        float64 // probability of such a value by chance; 1 if not tested
 	unsteady float64 // value.apart if unusually large, else 0
 	off      bool
-	few      bool // worse than the slack, but with too few siblings to be off
+	few      bool // worse by more than the slack, but with too few siblings to be off
 }
 
 // siblingMetric identifies a group of comparable values: one metric of one group of siblings.
 type siblingMetric struct{ group, metric string }
 
+// norm is the distribution of the logarithms of n comparable values.
 type norm struct {
 	n     int
 	c, s  float64 // median and robust spread, at least leastSpread
@@ -80,10 +83,10 @@ func groupBySiblings(values []value) map[siblingMetric][]int {
 	return by
 }
 
-// judgeAgainst compares a value with a norm, which excludes the value or has LeastSiblings or more. In robust spreads,
-// the distance of a value from the median of n siblings has no heavier tail than Student's t with 0.4 (n - 1) + 0.5
-// degrees of freedom: in 8 million simulated values of 8 to 256 normal siblings this holds for tails from 1e-2 to 1e-5
-// (TestRobustTail).
+// judgeAgainst compares a value with a norm. A norm of fewer than LeastSiblings values must not include the value. In
+// units of the robust spread, the distance of a value from the median of n siblings has no heavier tail than Student's
+// t with 0.4 (n - 1) + 0.5 degrees of freedom. In 8 million simulated values of 8 to 256 normal siblings this holds for
+// tails from 1e-2 to 1e-5 (TestRobustTail).
 func (n *norm) judgeAgainst(v value) judged {
 	j := judged{value: v, siblings: n.n, median: n.c, p: 1}
 	if v.apart > unsteadyAt*n.apart {
@@ -97,13 +100,13 @@ func (n *norm) judgeAgainst(v value) judged {
 	return j
 }
 
-// exceedsSlack reports whether the figure is worse than its siblings' median by more than the slack.
+// exceedsSlack reports whether the figure is worse than its siblings' median by more than the tolerated share (slack).
 func (j *judged) exceedsSlack() bool { return j.worseShare(j.median) > j.slack }
 
 // intervalExcludesMedian reports whether the figure's own 95 % interval excludes the siblings' median.
 func (j *judged) intervalExcludesMedian() bool { return j.half == nil || j.median-j.log > j.half() }
 
-// isDoubtful reports whether the figure is worse than the slack, but too uncertain to be off.
+// isDoubtful reports whether the figure is worse by more than the tolerated share (slack), but too uncertain to be off.
 func (j *judged) isDoubtful() bool {
 	return !j.off && j.siblings >= LeastSiblings && j.exceedsSlack() && (j.unsteady > 0 || !j.intervalExcludesMedian())
 }
@@ -149,7 +152,8 @@ func markOff(all []judged) {
 	}
 }
 
-// medianWithout returns the median of a group's other values: one of two siblings must not shift its own norm.
+// medianWithout returns the median of a group's other values: in a small group, a value must not shift the median that
+// it is compared with.
 func medianWithout(values []value, group []int, own int) float64 {
 	var others []float64
 	for _, i := range group {
@@ -174,8 +178,8 @@ func robustSpread(v []float64) float64 {
 	return 1.4826 * medianOf(v, func(x float64) float64 { return math.Abs(x - c) })
 }
 
-// nodeSpreads returns the robust standard deviations of logarithms, about each node's median and of the nodes' medians;
-// NaN with too few values.
+// nodeSpreads returns two robust standard deviations of logarithms: of the values about their node's median (within),
+// and of the nodes' medians (between). It returns NaN with too few values.
 func nodeSpreads(nodes map[string][]float64) (within, between float64) {
 	var about, middles []float64
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

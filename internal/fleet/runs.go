@@ -14,7 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// runSlack is the tolerated excess of a rank's time over its siblings' median, the default threshold of compare.
+// runSlack is the tolerated excess of a rank's time over its siblings' median, a share; it equals the default threshold
+// of compare.
 const runSlack = 0.05
 
 const slowest = 5
@@ -41,6 +42,7 @@ type RankValue struct {
 	Worse  gpuprof.Number `json:"worse_by"` // as a share of the siblings' median; negative if better
 }
 
+// tally collects the values of one metric over ranks or GPUs.
 type tally struct {
 	values []float64
 	nodes  map[string][]float64 // logarithms by node
@@ -109,8 +111,8 @@ func (r *Report) judgeRuns(job *Job, o Options) {
 	r.listOff(all, results)
 }
 
-// stageFloor returns the smallest stage time to compare, a share of the median step: shorter ones count as equal. 0 if
-// unknown.
+// stageFloor returns the smallest stage time to compare, s: a share of the median step. Shorter times count as equal. 0
+// if unknown.
 func stageFloor(results []rankResult) float64 {
 	var steps []float64
 	for _, res := range results {

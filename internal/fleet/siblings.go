@@ -10,8 +10,8 @@ import (
 // excess has the times by which ranks exceed their siblings before each collective. Siblings run the same collectives
 // in the same order and, if there are such ranks, the same kernels.
 type excess struct {
-	more   [][]int64 // by line: ns above the siblings' median before each call, and after the last
-	family []int     // by line: the index of its family
+	more   [][]int64 // by timeline: ns above the siblings' median before each call, and after the last
+	family []int     // by timeline: the index of its family
 }
 
 // segmentTimes returns a rank's own time before each of its calls, and after the last one, ns.
@@ -70,7 +70,7 @@ func medianExcept(sorted []int64, own int64) int64 {
 	return a + (b-a)/2
 }
 
-// siblingFamilies groups the lines into families of siblings, by line index.
+// siblingFamilies groups the ranks' timelines, by index, into families: ranks that do the same work.
 func (m *matchedJob) siblingFamilies() [][]int {
 	type key struct {
 		signature uint64
@@ -106,8 +106,8 @@ func (m *matchedJob) siblingFamilies() [][]int {
 	return out
 }
 
-// meanExcess returns a line's excess over its siblings, ns per step: the upper limit of what a repair of the rank
-// gains.
+// meanExcess returns the excess of rank timeline i over its siblings, ns per step. Repairing the rank gains at most
+// this time.
 func (e *excess) meanExcess(i, steps int) float64 {
 	sum := int64(0)
 	for _, v := range e.more[i] {
@@ -116,8 +116,8 @@ func (e *excess) meanExcess(i, steps int) float64 {
 	return float64(sum) / float64(max(steps, 1))
 }
 
-// siblingTimes returns the own times, ns, of line i's operations at the speed of its siblings. The times of all
-// operations before a collective call are shortened by one factor.
+// siblingTimes returns the own times, ns, of the operations of rank timeline i at the speed of its siblings. The times
+// of all operations before a collective call are shortened by one factor.
 func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	l := m.lines[i]
 	out := make([]int64, len(l.ops))
@@ -135,7 +135,7 @@ func (m *matchedJob) siblingTimes(e *excess, i int) []int64 {
 	return out
 }
 
-// excessPerStep returns the excess over siblings, ns, by step and line.
+// excessPerStep returns the excess of ranks over their siblings, ns, by step and timeline.
 func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	at := map[int64]int{}
 	for i, s := range m.steps {
@@ -157,9 +157,9 @@ func (m *matchedJob) excessPerStep(e *excess) [][]int64 {
 	return out
 }
 
-// isPersistent reports whether the lines are slow in most steps. share is the share of steps in which one of them has
-// the largest excess over its siblings (at least steadyFrom). Each line's mean excess must exceed standsOut times the
-// usual excess. Lines that were replaced before do not count.
+// isPersistent reports whether the ranks of the given timelines are slow in most steps. share is the share of steps in
+// which one of these ranks has the largest excess over its siblings; it must be at least steadyFrom. Each rank's mean
+// excess must exceed standsOut times the usual excess. Ranks that the search has already replaced do not count.
 func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	for _, more := range s.perStep {
 		most, own := int64(0), int64(0)
@@ -182,8 +182,8 @@ func (s *search) isPersistent(lines []int) (share float64, ok bool) {
 	return share, share >= steadyFrom && own > standsOut*s.usualExcess(lines)
 }
 
-// slowTogether reports whether the candidate's lines exceed their siblings by similar amounts in the median step
-// (alikeFrom): all of several ranks, or at least half of a node's ranks.
+// slowTogether reports whether the candidate's ranks are slow together: all of several ranks, or at least half of a
+// node's ranks, exceed their siblings by similar amounts in the median step (alikeFrom).
 func (s *search) slowTogether(c *candidate) bool {
 	if len(c.lines) == 1 {
 		return true

@@ -10,25 +10,27 @@ import (
 )
 
 const (
-	// leastCost is the smallest cost of a straggler as a share of the step, like that of a finding in a trace.
+	// leastCost is the smallest cost of a reported straggler, as a share of the step; findings in a trace have the same
+	// limit.
 	leastCost = 0.005
 	// replayError is the largest relative error of the replayed median step at which stragglers are reported.
 	replayError = 0.02
 	// mostStragglers limits the reported stragglers.
 	mostStragglers = 5
-	// mostOps limits the ops of all replays of a job; this number takes about 2 s.
+	// mostOps limits the operations in all replays of a job; this number takes about 2 s.
 	mostOps = 40_000_000
-	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below, the contents of
-	// the steps differ, and no rank is slow.
+	// steadyFrom is the smallest share of steps in which a straggler exceeds the other ranks. Below it, the work
+	// differs between steps, and no rank is slow.
 	steadyFrom = 0.5
 	// standsOut is the smallest excess of each slow rank, in multiples of the median excess.
 	standsOut = 3
-	// alikeFrom is the smallest excess of each of several ranks in its median step, as a share of the largest such
-	// excess and of the rank's own mean excess: a rank with one late step is not slow in every step.
+	// alikeFrom is the smallest excess, in the median step, of each of several ranks that are slow together. It is a
+	// share of the largest excess of these ranks, and of the rank's own mean excess: a rank with one late step is not
+	// slow in every step.
 	alikeFrom = 0.5
-	// wanderFrom is the share of the step, lost to a different slow rank in each step, from which there is a note.
+	// wanderFrom is the smallest share of the step, lost to a different slow rank in each step, that causes a note.
 	wanderFrom = 0.05
-	// imbalanceFrom is the relative difference in work between families of ranks from which there is a note.
+	// imbalanceFrom is the smallest relative difference in work between families of ranks that causes a note.
 	imbalanceFrom = 0.05
 )
 
@@ -119,8 +121,8 @@ func (r *Report) findStragglers(lines []*timeline) {
 	}
 }
 
-// replayRecording replays the recorded times; nil, with the reason in w.Unclaimed, if the recordings do not belong
-// together or the replay differs from them.
+// replayRecording replays the recorded times. It returns nil, with the reason in w.Unclaimed, if the recordings do not
+// belong together or the replayed steps differ from the recorded ones.
 func (m *matchedJob) replayRecording(w *Waiting) *replay {
 	switch jobs := m.jobIDs(); {
 	case len(jobs) > 1:
@@ -155,7 +157,7 @@ func (m *matchedJob) opCount() int {
 	return n
 }
 
-// addRows adds a row per rank, at most most rows: those that wait least.
+// addRows adds a row per rank. If there are more than most ranks, it adds only the ones that wait least.
 func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
@@ -170,23 +172,23 @@ func (m *matchedJob) addRows(w *Waiting, e *excess, most int) {
 	}
 }
 
-// search finds stragglers: it replays the job with ranks as fast as their siblings, the costliest first. Found ranks
-// stay replaced, so that no time counts twice.
+// search finds stragglers: it replays the job with the own times of some ranks replaced by their siblings' times, the
+// costliest ranks first. Found ranks stay replaced, so that no time counts twice.
 type search struct {
 	m    *matchedJob
 	e    *excess
 	step float64 // of the recorded times, ns
 	owns []float64
 	cut  int // remaining number of replays
-	// perStep is each line's excess over its siblings, by step, ns.
+	// perStep is the ranks' excess over their siblings, ns, by step and timeline.
 	perStep [][]int64
 
-	set   [][]int64 // own times of the replaced lines; nil for the others
+	set   [][]int64 // own times of the replaced ranks, by timeline; nil for the others
 	now   float64   // the step with these replacements, ns
 	tried map[int]bool
 }
 
-// candidate is a set of lines that are replaced together.
+// candidate is a set of ranks, by timeline index, whose own times are replaced together.
 type candidate struct {
 	lines []int
 	node  string
@@ -231,8 +233,8 @@ func (s *search) listCandidates() []candidate {
 	return out
 }
 
-// combineSlowest returns the two slowest ranks, the three slowest and so on as candidates: to replace one of several
-// equally slow ranks gains nothing.
+// combineSlowest returns the two slowest ranks, the three slowest and so on as candidates. If several ranks are equally
+// slow, replacing only one of them gains nothing.
 func (s *search) combineSlowest(single []candidate) []candidate {
 	single = slices.DeleteFunc(slices.Clone(single), func(c candidate) bool { return len(c.lines) > 1 })
 	slices.SortFunc(single, func(a, b candidate) int {
@@ -249,7 +251,7 @@ func (s *search) combineSlowest(single []candidate) []candidate {
 	return out
 }
 
-// replayReplaced returns the mean step, ns, with further lines replaced.
+// replayReplaced returns the mean step, ns, with the own times of further ranks replaced by their siblings' times.
 func (s *search) replayReplaced(lines []int) float64 {
 	s.cut--
 	own := slices.Clone(s.set)
@@ -315,7 +317,7 @@ func (s *search) bestCandidate() (best candidate, gain float64) {
 	return best, gain
 }
 
-// describeStraggler describes the found lines for the report.
+// describeStraggler describes the found ranks for the report.
 func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Straggler {
 	wrong := math.Abs(float64(w.ReplayedS-w.StepS)) * 1e9
 	cost := min(c.more, gain+wrong)
@@ -334,7 +336,8 @@ func (s *search) describeStraggler(w *Waiting, c candidate, gain float64) Stragg
 	return out
 }
 
-// longestWait returns the collective at which others wait longest for these lines, and their median wait, s per step.
+// longestWait returns the collective at which other ranks wait longest for the given ones, and their median wait, s per
+// step.
 func (m *matchedJob) longestWait(lines []int) (string, gpuprof.Number) {
 	type site struct {
 		text  string

@@ -47,6 +47,7 @@ func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	return job
 }
 
+// waitSplitter splits the collectives of recorded ranks into waiting and transfer; see Waits.
 type waitSplitter struct {
 	m      *matchedJob
 	ranks  []analyze.Collectives

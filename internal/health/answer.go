@@ -45,7 +45,7 @@ func (r *Report) Answer() gpuprof.Answer {
 	return a
 }
 
-// gpus counts the GPUs for a sentence, without a number if only the machine as a whole was asked for faults.
+// gpus counts the GPUs for a sentence. It omits the number if no single GPU could be queried (AllGPUs).
 func (r *Report) gpus() string {
 	if slices.ContainsFunc(r.Devices, func(c Card) bool { return c.Device == AllGPUs }) {
 		return allGPUs
@@ -56,7 +56,7 @@ func (r *Report) gpus() string {
 // allGPUs names GPUs of an unknown number.
 const allGPUs = "GPUs"
 
-// worst returns the largest deviation; a fault that a device reports is larger than any figure.
+// worst returns the largest deviation; a fault that a device reports counts as larger than any figure.
 func (r *Report) worst() *Off {
 	top := &r.Off[0]
 	for i := range r.Off[1:] {

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// enoughThrottleS is the throttled time, s, from which it explains a slow product: any GPU throttles briefly when a
-// load starts.
+// enoughThrottleS is the throttled time, s, above which throttling explains a slow matrix product: any GPU throttles
+// briefly when a load starts.
 const enoughThrottleS = 0.1
 
 // remedy is an observed cause with its fix; empty if the cause was not observed.
 type remedy struct{ cause, fix string }
 
-// explain returns why a figure deviates: a cause observed on the device (evidence), else the usual cause. peers are the
-// devices of the comparison, none for a range; a condition that they share is no cause.
+// explain returns why a figure deviates: a cause observed on the device (then evidence is true), else the usual cause.
+// peers are the conditions of the devices of the comparison, none for a range; a condition that they share is no cause.
 func explain(c *Card, metric string, peers []Condition) (cause string, evidence bool, fix string) {
 	isLink := strings.HasPrefix(metric, "h2d_") || strings.HasPrefix(metric, "d2h_")
 	isLaunch := strings.HasPrefix(metric, "launch") || metric == "event_pair"
@@ -158,7 +158,7 @@ func (c *Card) readingText(metric string) string {
 	return fmt.Sprintf(", at %.3g %s", float64(m.Value), m.Unit)
 }
 
-// conditionNotes returns conditions that explain figures and are no fault, since all siblings may share them.
+// conditionNotes returns conditions that explain slow figures but are no fault, since all siblings may share them.
 func conditionNotes(c *Card) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, c.Device+": "+fmt.Sprintf(format, args...)) }

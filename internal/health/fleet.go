@@ -17,8 +17,8 @@ type Score struct {
 	Apart  float64 // difference of the natural logarithms of the two best rounds; 0 with one round
 }
 
-// Best merges two measurements of the same devices in the same order. It returns further with the two best values of
-// each judged figure, and with the error of before if further has none.
+// Best merges two measurements of the same devices in the same order. It returns further, with the two best values of
+// each judged figure from both measurements. If further has no error, it gets the error of before.
 func Best(before, further []Card) []Card {
 	for i := range further {
 		if i >= len(before) || before[i].Device != further[i].Device {

@@ -74,9 +74,9 @@ type Figure struct {
 	Metric string
 }
 
-// Beside compares a figure with the same figure on other machines.
+// Beside is the comparison of a figure with the same figure on other machines. Off reports that the figure is worse.
 type Beside struct {
-	Expected float64 // their median
+	Expected float64 // median of the figure on the other machines
 	Off      bool
 }
 
@@ -182,8 +182,8 @@ func (r rule) worseShare(v, expected float64) float64 {
 	return float64(r.better) * (expected - v) / expected
 }
 
-// checkRange compares a figure with the shipped range and reports whether there is one. already reports that the figure
-// is off against its siblings, and then is not listed twice.
+// checkRange compares a figure with the shipped range and reports whether there is one. If already is set, the figure
+// is listed as worse than its siblings and is not listed again.
 func (r *Report) checkRange(c *Card, m Metric, known DeviceRanges, already bool) bool {
 	span, ok := known.Metrics[m.Name]
 	if !ok {

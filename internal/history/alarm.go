@@ -33,7 +33,8 @@ func (t *Trend) findAlarms(m *Metric, class string, r run, o Options) (out []Ala
 	return out
 }
 
-// confirmedSteps returns the changes that the stricter test finds both with and without the latest session.
+// confirmedSteps returns the changes that the test for alarms (alarmAlpha) finds both with and without the latest
+// session.
 func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) []stats.Step {
 	steps := t.findSteps(m, class, y, o, alarmAlpha, alarmDraws)
 	if m.Exact {
@@ -45,13 +46,13 @@ func (t *Trend) confirmedSteps(m *Metric, class string, y []float64, o Options) 
 	})
 }
 
-// isNear reports whether two indices refer to the same change.
+// isNear reports whether changes found at two session indices count as the same change.
 func isNear(a, b int) bool { return max(a-b, b-a) <= sameChange }
 
 // mostAwaited limits the future sessions that awaitedSessions simulates.
 const mostAwaited = 15
 
-// findSeen returns the changes above the threshold that the stricter test does not find yet.
+// findSeen returns the worsenings above the threshold that the test for alarms does not find yet.
 func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o Options) (out []Seen) {
 	if m.Exact {
 		return nil
@@ -72,7 +73,7 @@ func (t *Trend) findSeen(m *Metric, class string, r run, steps []stats.Step, o O
 	return out
 }
 
-// awaitedSessions returns how many more sessions, equal to those since the change, would raise the alarm; 0 if more
+// awaitedSessions returns how many more sessions, equal to the ones since the change, would raise the alarm; 0 if more
 // than mostAwaited.
 func (t *Trend) awaitedSessions(m *Metric, class string, y []float64, at int, o Options) int {
 	level := y[at:]

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Tone returns how good a change is, for its colour in terminal, page and comment.
+// Tone returns how good a change is; terminal, page and pull-request comment colour it by the tone.
 func (c *Change) Tone() gpuprof.Tone {
 	switch {
 	case c.Cause == FromMachine:
@@ -18,8 +18,8 @@ func (c *Change) Tone() gpuprof.Tone {
 	return gpuprof.ToneGood
 }
 
-// Answer states an alarm; without one that nothing is judged yet, or an uncertain change, or the number of judged
-// sessions.
+// Answer states an alarm. Without one it states that nothing is judged yet, or an uncertain change, or the number of
+// judged sessions.
 func (r *Report) Answer() gpuprof.Answer {
 	names, reasons := r.Unjudged()
 	limit := fmt.Sprintf("%.3g %%", 100*r.Threshold)
@@ -78,8 +78,8 @@ func alarmAnswer(alarms []Raised) gpuprof.Answer {
 		Action: bisectAction(top.Alarm.Before, top.Alarm.After)}
 }
 
-// interval returns interval and cause of the change behind an alarm. They are NaN and empty if the level has changed
-// since, because an alarm compares with the present level.
+// interval returns the confidence interval and the cause of the change behind an alarm. It returns NaN and "" if the
+// level has changed since, because an alarm compares with the present level.
 func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	for _, c := range a.Metric.Changes {
 		if c.At == a.Alarm.At && c.Old == a.Alarm.Old && c.New == a.Alarm.Now {
@@ -89,7 +89,7 @@ func (a *Raised) interval() (ci [2]gpuprof.Number, cause Cause) {
 	return [2]gpuprof.Number{gpuprof.Number(math.NaN()), gpuprof.Number(math.NaN())}, ""
 }
 
-// SeenIn is a Seen with its trend and metric.
+// SeenIn is a worsening without an alarm yet (Seen), with its trend and metric.
 type SeenIn struct {
 	Trend  *Trend
 	Metric *Metric

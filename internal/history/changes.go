@@ -11,9 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// These constants depend on each other; the tests simulate the resulting error rates.
+// These constants depend on each other; the tests simulate the resulting error rates. Alpha is the largest p-value of a
+// change and Draws the number of permutations, for a change in the report (show) and for an alarm.
 const (
-	// LeastSessions is the number of sessions of a class from which it is judged: two levels of four.
+	// LeastSessions is the smallest number of sessions of a class that is judged: two levels of four sessions.
 	LeastSessions = 8
 	showAlpha     = 0.01
 	showDraws     = 199
@@ -21,14 +22,14 @@ const (
 	alarmDraws    = 999
 	// sameChange is the largest distance, in sessions, between two detections of the same change.
 	sameChange = 2
-	// A change of the sentinel explains a metric's change that is at most besideSentinel sessions away and at most
-	// sentinelTimes the sentinel's change plus sentinelMore.
+	// A change of the sentinel (a benchmark whose code never changes) explains a metric's change that is at most
+	// besideSentinel sessions away and at most sentinelTimes the sentinel's change plus sentinelMore.
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02
 )
 
-// run holds the analysed sessions of one class for one metric.
+// run holds the analysed sessions of one metric in one class (sessions with the same device and options).
 type run struct {
 	at []int     // session indices in the trend
 	y  []float64 // logarithms; plain values for a counter
@@ -74,8 +75,8 @@ func (t *Trend) classNames() []string {
 	return out
 }
 
-// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why is the reason if
-// they cannot be judged.
+// buildRun returns a metric's values in a class. It raises values of a stage to the stage's floor. why states why the
+// values cannot be judged; "" if they can.
 func (t *Trend) buildRun(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
@@ -132,7 +133,7 @@ type residual struct {
 	off    float64
 }
 
-// addLevels adds the levels of a run to the metric, and returns the residuals.
+// addLevels adds the levels of a run of sessions to the metric, and returns the residuals of the sessions.
 func (m *Metric) addLevels(t *Trend, r run, steps []stats.Step) (out []residual) {
 	for _, b := range levelBounds(r, steps) {
 		centre := stats.Median(r.y[b[0]:b[1]])
@@ -204,7 +205,7 @@ type sentinelChange struct {
 	worse float64
 }
 
-// sentinelChanges finds the changes of the sentinel, by the rules for any metric.
+// sentinelChanges finds the changes of the sentinel, by the same rules as for any metric.
 func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
 	m := &t.Sentinel
 	if len(m.Values) == 0 {
@@ -316,8 +317,8 @@ func commitSpreads(all []residual) (spread, scatter gpuprof.Number) {
 }
 
 // Scatter returns the standard deviation between commits, relative to the value. Its square is the variance of sessions
-// about their level minus the variance of repeated sessions of one commit. ok is false with too few sessions or too few
-// repeated commits.
+// about their level, minus the variance between repeated sessions of one commit. ok is false with too few sessions or
+// too few repeated commits.
 func Scatter(m *Metric) (share float64, ok bool) {
 	v := float64(m.Scatter)
 	return v, !math.IsNaN(v)

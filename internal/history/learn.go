@@ -11,11 +11,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Learn estimates the spread between sessions for the class of a result: for each metric the robust standard deviation
-// about its levels, so that changes do not count. A factor allows for the uncertainty of n sessions: the 95 % point of
-// Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics with fewer than ten sessions
-// are left out. If commits were repeated, Learned also has the variation between commits (Scatter). Learn prefers
-// sessions of the same benchmark, and takes all benchmarks of the class for metrics with too few of these.
+// Learn estimates the spread between sessions that are comparable with a result (its class). For each metric it is the
+// robust standard deviation about the metric's levels, so that changes do not count. A factor allows for the
+// uncertainty of n sessions: the 95 % point of Student's t with n-1 degrees of freedom over the one of the normal
+// distribution. Metrics with fewer than ten sessions are left out. If commits were repeated, Learned also has the
+// variation between commits (Scatter). Learn prefers sessions of the same benchmark. For a metric with too few of them,
+// it takes all benchmarks of the class.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {

@@ -27,7 +27,7 @@ type sortEntry struct {
 }
 
 // sortSessions returns the sessions' indices in the order of the branch, then of time. A session of another branch
-// comes after the latest commit of this branch that is not later than its own.
+// comes after the latest commit of this branch that is not later than the session's own commit.
 func (o Order) sortSessions(all []sortEntry) []int {
 	type known struct {
 		at   time.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// point has what a report needs of a session.
+// point holds the part of a session that a report needs.
 type point struct {
 	Commit   Commit    `json:"commit"`
 	Started  time.Time `json:"started"`
@@ -85,7 +85,8 @@ func sentinelValue(s *baseline.Session) *value {
 	return found
 }
 
-// caches has this user's earlier reads, a file per series. Entries never expire, since objects do not change.
+// caches holds the points that this user has read before, in one file per series. Entries never expire, since objects
+// do not change.
 type caches struct {
 	dir string
 	all map[string]*cache

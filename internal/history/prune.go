@@ -19,8 +19,8 @@ type Pruned struct {
 	Why  string `json:"why"`
 }
 
-// Prune finds the objects of sessions that can be removed, and removes them if apply is set. It keeps sessions younger
-// than keep, the first session of each known commit in its series, besideChange sessions on each side of a change, and
+// Prune finds the session objects that can be removed, and removes them if apply is set. It keeps sessions younger than
+// keep, the first session of each known commit in its series, besideChange sessions on each side of a change, and
 // unreadable objects.
 func (s *Store) Prune(ctx context.Context, o Options, keep time.Duration, now time.Time, apply bool) ([]Pruned, []Skipped, error) {
 	o = o.fillDefaults()

@@ -21,8 +21,8 @@ type Report struct {
 	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
-// Trend has the sessions of one benchmark and their metrics. Its classes follow each other: a benchmark that alternates
-// between two machines has two trends.
+// Trend has the sessions of one benchmark and their metrics. The classes of its sessions (device and options) follow
+// each other: a benchmark that alternates between two machines has two trends.
 type Trend struct {
 	Project   string   `json:"project"`
 	Benchmark string   `json:"benchmark"`
@@ -37,7 +37,7 @@ type Trend struct {
 	totals []float64 // totals of the sessions
 }
 
-// Span is the range of sessions of one class in a trend.
+// Span is the range of a trend's sessions that share one class: the same device and options.
 type Span struct {
 	Class  string            `json:"class"`
 	Device string            `json:"device"`
@@ -54,7 +54,7 @@ type At struct {
 	Object  string    `json:"object"` // its name in the store
 	// OffBranch reports a commit outside the checked-out branch; its session is placed by time.
 	OffBranch bool `json:"off_branch,omitempty"`
-	// LeftOut is the reason why the session is only shown; "" if it is analysed.
+	// LeftOut is the reason why the session is shown but not analysed; "" if it is analysed.
 	LeftOut string `json:"left_out,omitempty"`
 }
 
@@ -70,9 +70,9 @@ type Metric struct {
 	Changes        []Change         `json:"changes"`
 	Alarms         []Alarm          `json:"alarms"`
 	Seen           []Seen           `json:"seen,omitempty"` // worse, without sufficient evidence for an alarm
-	// Unjudged is the reason why the latest class is not judged; "" if it is.
+	// Unjudged is the reason why the sessions of the latest class (device and options) are not judged; "" if they are.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Judged is the number of the latest class's analysed sessions.
+	// Judged is the number of analysed sessions of the latest class.
 	Judged int `json:"judged"`
 	// Spread is the robust standard deviation of sessions about their level, a share. Scatter is its part between
 	// commits, which repeating a commit does not show. Null if unknown.
@@ -116,14 +116,14 @@ type Change struct {
 	Cause  Cause             `json:"cause"`
 	// Sentinel is the ratio of the sentinel's change that explains this change; null without one.
 	Sentinel gpuprof.Number `json:"sentinel"`
-	// Commits are those that contain the change with 95 % probability, with After.
+	// Commits lists the commits among which the change is with 95 % probability, including After.
 	Commits        []string `json:"commits"`
 	SessionsBefore int      `json:"sessions_before"` // number of sessions of the level before
 	SessionsAfter  int      `json:"sessions_after"`
 }
 
-// Alarm is a change that should fail a build: the stricter test found it with and without the latest session, and the
-// present level is worse than the one before the change.
+// Alarm is a change that should fail a build. The test for alarms finds it with and without the latest session, and the
+// present level is worse than the level before the change.
 type Alarm struct {
 	At     int            `json:"at"`
 	Before Commit         `json:"before"`
@@ -140,7 +140,8 @@ type Seen struct {
 	After Commit         `json:"after"`
 	Ratio gpuprof.Number `json:"ratio"` // present level over the level before
 	P     gpuprof.Number `json:"p"`
-	// Sessions is the number of more sessions, like those since, that would raise the alarm; 0 if more than 15.
+	// Sessions is how many further sessions, equal to the ones since the change, would raise the alarm; 0 means more
+	// than 15.
 	Sessions int `json:"sessions"`
 }
 
@@ -163,7 +164,7 @@ type Raised struct {
 	Alarm  Alarm
 }
 
-// Unjudged returns the trends whose latest class has no judged metric, with the reasons.
+// Unjudged returns the trends without a judged metric on the latest device and options (class), with the reasons.
 func (r *Report) Unjudged() (names, reasons []string) {
 	for i := range r.Trends {
 		t := &r.Trends[i]
@@ -192,9 +193,9 @@ func (m *Metric) LastChange() float64 {
 	return min(changeSize(m.Changes[len(m.Changes)-1].Ratio), math.MaxFloat64) // infinite from or to zero
 }
 
-// Range returns a range for drawing: every level, and the 2nd to the 98th percentile of the values without outliers.
-// Outliers are more than 1.5 times the distance between the 10th and the 90th percentile beyond these. ok is false
-// without a value.
+// Range returns a range for drawing: every level, and the 2nd to the 98th percentile of the values without outliers. A
+// value is an outlier if it is beyond the 10th or the 90th percentile by more than 1.5 times the distance between both.
+// ok is false without a value.
 func (m *Metric) Range() (lo, hi float64, ok bool) {
 	var all []float64
 	for _, v := range m.Values {

@@ -126,8 +126,8 @@ func (x *index) latestRows(o Options) [][]sessionRef {
 	return out
 }
 
-// chainClasses divides sessions into rows of classes that follow each other: a driver update gives one row, two
-// machines give two.
+// chainClasses divides sessions into rows by class (device and options). Classes that follow each other share a row, as
+// after a driver update. Classes that alternate, as on two machines, get a row each.
 func chainClasses(ordered []sessionRef) [][]sessionRef {
 	last := map[string]int{}
 	for i, r := range ordered {
@@ -180,7 +180,7 @@ func (s *Store) buildTrend(ctx context.Context, row []sessionRef, points map[str
 	return t
 }
 
-// leftOutReason returns why a session of the commit is only shown; "" if it is analysed.
+// leftOutReason returns why a session of the commit is shown but not analysed; "" if it is analysed.
 func (c Commit) leftOutReason() string {
 	switch {
 	case c.ID == "":

@@ -89,7 +89,8 @@ type Origin struct {
 	Project   string
 	Benchmark string // "" for the workload and preset, or the format of a foreign file
 	Commit    Commit
-	// Written is the modification time of the result's file, the start of a session whose result has no time.
+	// Written is the modification time of the result's file. It is used as the start of the session if the result has
+	// no time.
 	Written time.Time
 }
 

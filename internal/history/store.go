@@ -199,7 +199,7 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 	return text, nil
 }
 
-// refuseNewer returns an error if all objects have newer layouts; otherwise it lists them as skipped.
+// refuseNewer returns an error if all objects have newer layouts; otherwise it lists the newer objects as skipped.
 func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
 	for version, n := range newer {
 		if !readable {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// leastRetries is the number of retries from which there is a finding. One is usual, when a program first reaches the
-// device's limit.
+// leastRetries is the smallest number of retries (requests that succeed only after cached memory went back to the
+// driver) that makes a finding. One is usual, when a program first reaches the device's limit.
 const leastRetries = 2
 
 // findAllocRetry finds requests for which the allocator first returned cached memory to the driver; each of them waits
@@ -60,7 +60,7 @@ func findAllocRetry(c *ruleInput) (Finding, bool) {
 	return f, true
 }
 
-// leastSlack is the share of live memory lost to rounding from which there is a finding.
+// leastSlack is the smallest share of live memory lost to rounding that makes a finding.
 const leastSlack = 0.05
 
 // findRounding finds the bytes that the allocator adds to requests by rounding.

@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Settings are settings to try besides the standard ones, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 	Settings []string
-	// Allowed is the limit of reserved memory (set_per_process_memory_fraction), bytes; 0 unknown: files do not have it.
+	// Allowed is the limit of reserved memory (set_per_process_memory_fraction), bytes; 0 if unknown, since no snapshot
+	// contains it.
 	Allowed int64
 }
 
@@ -33,10 +34,11 @@ const (
 	nonSplitName   = "max_non_split_rounding_mb"
 )
 
+// alternative is an allocator setting, or a change to the program's empty_cache calls, to replay.
 type alternative struct {
 	name   string
 	set    pool.Settings
-	trims  map[int]bool
+	trims  map[int]bool // events before which empty_cache runs
 	advice bool
 }
 
@@ -96,7 +98,8 @@ func uniformDivisions(n uint64) (d [16]uint64) {
 	return d
 }
 
-// addEmptyCalls adds, to the events before which empty_cache runs, the end of every n-th step (n is every).
+// addEmptyCalls returns a copy of trims, the events before which empty_cache runs, plus the last event of every n-th
+// step (n is every).
 func (r *Replay) addEmptyCalls(trims map[int]bool, every int) map[int]bool {
 	out := maps.Clone(trims)
 	for i, p := range r.phases {
@@ -125,7 +128,7 @@ func parseSettings(text string) (change func(*pool.Settings), err error) {
 	}, nil
 }
 
-// mostMegabytes is more than any device has.
+// mostMegabytes limits sizes in settings, MiB; no device has so much memory.
 const mostMegabytes = 1 << 24
 
 func parseSettingPart(name, value string) (change func(*pool.Settings), ok bool) {

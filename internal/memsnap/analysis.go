@@ -84,7 +84,7 @@ type Device struct {
 	Replay            *Replay  `json:"-"`
 
 	account *account
-	mapped  int64      // by the driver in the recording, bytes
+	mapped  int64      // memory that the driver mapped in the recording, bytes
 	trims   int        // empty_cache calls found by the model
 	allowed int64      // Options.Allowed
 	kinds   []Category // by row of the trace

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Answer describes the device of the first finding, else the device with the largest peak: an error, a leak, a peak
-// that can be reduced, or none of these.
+// Answer describes one device: the device of the first finding, else the one with the largest peak. It states an error,
+// a leak, a peak that can be reduced, or none of these.
 func (a *Analysis) Answer() gpuprof.Answer {
 	if len(a.Devices) == 0 {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
@@ -98,14 +98,14 @@ func (d *Device) churnText() string {
 	return fmt.Sprintf("%d segments went back to the driver and %d were requested, as by torch.cuda.empty_cache() in a loop", d.SegmentsReturned, d.SegmentsRequested)
 }
 
-// leastChurn is the number of returned and of requested segments from which a calm answer names them.
+// leastChurn is the number of returned segments, and of requested segments, from which churnText reports them.
 const leastChurn = 50
 
-// unusedPart is the share of reserved memory without tensors from which a calm answer names it.
+// unusedPart is the share of reserved memory without tensors from which unjudgedText reports it.
 const unusedPart = 0.25
 
-// holderText names the category or the line that holds most of the peak: a category of known use with half of it, else
-// the line with the largest part, if that is leastHolder or more; "" without either.
+// holderText names what holds most of the peak: a category of known purpose with at least half of it, else the line
+// with the largest share, if that is leastHolder or more; "" without either.
 func (d *Device) holderText() string {
 	percent := func(part int64) float64 { return 100 * float64(part) / float64(max(d.Peak.Requested, 1)) }
 	before := ""
@@ -125,7 +125,7 @@ func (d *Device) holderText() string {
 	return fmt.Sprintf(", the largest part of it, %.0f %%, from %s", percent(d.Peak.Sites[i].Bytes), d.Peak.Sites[i].Where)
 }
 
-// leastHolder is the share of the peak from which on a calm answer names the line that holds it.
+// leastHolder is the smallest share of the peak with which holderText names a single line.
 const leastHolder = 0.2
 
 // outageText states which request failed and what held the memory.

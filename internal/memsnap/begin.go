@@ -10,8 +10,8 @@ import (
 
 // heldSegment is a segment that exists before the first event.
 type heldSegment struct {
-	lo, hi uint64
-	place  uint32
+	lo, hi uint64 // addresses
+	place  uint32 // number of its stream and pool
 }
 
 // segmentsBefore returns the segments before the first event: the final segments with all events undone.
@@ -60,7 +60,7 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 	return live, size
 }
 
-// initialState is the state before the first event of a recording that starts late.
+// initialState is the state before the first event of a recording that starts after the first allocation.
 type initialState struct {
 	segments []initialSegment
 	live     []*allocation // by address
@@ -68,15 +68,17 @@ type initialState struct {
 	ok       bool          // the file is consistent
 }
 
-// initialSegment is a segment before the first event, divided into parts. of has the allocation of each taken part.
+// initialSegment is a segment before the first event. parts are its free and taken parts in order; of[i] is the
+// allocation of the i-th taken part.
 type initialSegment struct {
 	heldSegment
 	parts []pool.Part
 	of    []*allocation
 }
 
-// findBeginning computes the initial state once. Small blocks have their rounded size. A large block may include up to
-// 1 MiB that was not split off; if more is free behind it, it ends where the first allocation of its lifetime begins.
+// findBeginning computes the initial state, once. A small block has its rounded size. A large block may include a
+// remainder of up to 1 MiB that was not split off. If more is free behind a large block, it ends at the address of the
+// first allocation that is placed there during its lifetime.
 func (r *Replay) findBeginning() *initialState {
 	if r.start != nil {
 		return r.start
@@ -143,7 +145,7 @@ func (r *Replay) segmentParts(g heldSegment, live []*allocation, size map[*alloc
 	return s, unknown, true
 }
 
-// adoptBeginning adds the segments of the initial state to the model, and calls made for each.
+// adoptBeginning adds the segments of the initial state to the model, and calls made with the number of each.
 func (m *model) adoptBeginning(b *initialState, made func(n int, g heldSegment)) {
 	for _, s := range b.segments {
 		stream, in := m.r.ranks.ranksOf(s.place)

@@ -41,6 +41,7 @@ func (c Category) String() string {
 	}[min(c, Other)]
 }
 
+// sorter assigns categories to allocations.
 type sorter struct {
 	r        *Replay
 	traits   []traits
@@ -88,7 +89,7 @@ func (s *sorter) classify(a *allocation) Category {
 }
 
 // classifyBefore returns the category of memory from before the recording. A block that is live at the end has the
-// stack of its allocation, a block that was freed has that of the free.
+// stack of its allocation; a freed block has the stack of its free.
 func (s *sorter) classifyBefore(a *allocation, t *traits) Category {
 	live := a.done == never
 	switch {

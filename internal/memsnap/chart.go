@@ -23,6 +23,7 @@ const (
 	finest       = 600 // pieces below 1/finest of the segments are merged with the previous one
 )
 
+// callNode is a frame in a tree of stacks, with the bytes that the stacks through it hold.
 type callNode struct {
 	where string
 	bytes int64
@@ -80,14 +81,16 @@ type SegmentPart struct {
 	Pieces []Piece `json:"pieces"`
 }
 
-// Piece is a live part of a segment, as offsets. Small neighbours are merged, with the first one's category.
+// Piece is a live part of a segment, as a range of offsets. Small neighbours are merged into one piece with the first
+// one's category.
 type Piece struct {
 	From     int64  `json:"from_bytes"`
 	To       int64  `json:"to_bytes"`
 	Category string `json:"category"`
 }
 
-// largestSegments returns the largest reserved ranges; live is sorted by address.
+// largestSegments returns the largest reserved ranges, and the number of ranges left out (more); live is sorted by
+// address.
 func (a *account) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })

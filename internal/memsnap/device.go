@@ -117,7 +117,7 @@ func (d *Device) countEvent(act Action) {
 	d.Still = false
 }
 
-// add adds the level after an event to a column, which is the last one or a new one.
+// add adds the memory level after an event to the last column, or starts a new column.
 func (s *Series) add(column, event int, l Level, micros int64) {
 	if column == len(s.Event) {
 		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)
@@ -206,7 +206,7 @@ const (
 	mostGrowth = 1 << 24 // limits lines times steps; programs have hundreds of lines
 )
 
-// findGrowth finds lines that hold more after each step. The first step is ignored, because it allocates what stays.
+// findGrowth finds lines that hold more after each step. It ignores the first step, which allocates persistent memory.
 func (r *Replay) findGrowth(a *account) []Growth {
 	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// addEvent stores an event of the current trace. A free uses the row of its allocation, if the trace has it.
+// addEvent stores an event of the current trace. A free refers to the table row of its allocation, if the trace has
+// that allocation.
 func (m *machine) addEvent(d *members) (value, error) {
 	if err := m.openTrace(); err != nil {
 		return value{}, err
@@ -52,7 +53,7 @@ func (m *machine) addTime(d *members) (err error) {
 	return err
 }
 
-// allocRow returns the row of an event's allocation.
+// allocRow returns the table row of the allocation that an event concerns.
 func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	s := m.s
 	addr, stack := d.numberOf(kAddr), d.idOf(kFrames, vStack)
@@ -100,8 +101,8 @@ func (m *machine) allocRow(act Action, d *members, at uint32) (int, error) {
 	return i, nil
 }
 
-// internOrigin returns the number of an origin. last caches the number that the same stack or origin had the last time,
-// which mostly matches.
+// internOrigin returns the number of an origin. *last caches the number of the previous lookup for the same stack or
+// origin, which mostly matches.
 func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	s := m.s
 	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {
@@ -120,8 +121,9 @@ func (m *machine) internOrigin(o origin, last *uint32) uint32 {
 	return id
 }
 
-// openTrace finds the list to which an event belongs and starts the list's trace at its first event, since events are
-// read before their list ends. The event's dictionary is still on the stack, above its list or above earlier events.
+// openTrace finds the list to which the current event belongs. It starts the list's trace at the first event, since
+// events are read before their list ends. The event's dictionary is still on the stack, above its list or above earlier
+// events.
 func (m *machine) openTrace() error {
 	n := len(m.marks)
 	list := -1

@@ -47,8 +47,9 @@ func (a *Analysis) findAll() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		// Errors come first, then growth per step, then the other findings. Claims of one device are of two peaks, of
-		// requested and of reserved bytes, so their shares compare; fewer requested bytes reserve less, too.
+		// Errors come first, then growth per step, then the other findings. Within a device the order is by share of
+		// the peak, since claims refer to two peaks, of requested and of reserved bytes; a lower requested peak also
+		// lowers the other.
 		if o := cmp.Or(cmp.Compare(urgencyOf(x), urgencyOf(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity))); o != 0 || x.Device != y.Device {
 			return cmp.Or(o, cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 		}
@@ -56,7 +57,7 @@ func (a *Analysis) findAll() {
 	})
 }
 
-// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then all
+// urgencyOf returns the first sort key of findings: errors that ended the program, then leaks that will end it, then
 // others.
 func urgencyOf(f Finding) int {
 	switch f.Rule {
@@ -79,8 +80,8 @@ const (
 	trifleBytes = 64 << 20
 )
 
-// weighSeverity sets share and severity of a finding. An out-of-memory error always has high severity, and so has a
-// leak, however small it still is: it grows until there is one.
+// weighSeverity sets share and severity of a finding. Out-of-memory errors and leaks always have high severity: even a
+// small leak grows until memory runs out.
 func (f Finding) weighSeverity(d *Device) Finding {
 	peak := d.Peak.Requested
 	if f.Of == ofReserved {
@@ -102,6 +103,7 @@ func (f Finding) weighSeverity(d *Device) Finding {
 	return f
 }
 
+// ruleInput holds the data of one device that the finding rules read.
 type ruleInput struct {
 	*Device
 	r     *Replay
@@ -123,8 +125,8 @@ func (c *ruleInput) categoryOf(a *allocation) Category {
 	return c.kinds[row]
 }
 
-// claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed no later than at
-// the event that cut returns; event 0 frees memory from before the recording.
+// claimBytes returns the largest reduction of the requested peak, bytes, if each allocation were freed at the event
+// that cut returns or earlier. Event 0 frees memory from before the recording.
 func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // by event, at ends that are no event of the allocation, such as ends of steps
 	by := int64(0)
@@ -159,7 +161,7 @@ func (c *ruleInput) claimBytes(cut func(a *allocation, kind Category) uint32) in
 	return max(0, c.Peak.Requested-peak)
 }
 
-// claimWithout is claimBytes if the matching allocations had never been made.
+// claimWithout returns the largest reduction of the requested peak, bytes, if the matching allocations were never made.
 func (c *ruleInput) claimWithout(matches func(a *allocation) bool) int64 {
 	return c.claimBytes(func(a *allocation, _ Category) uint32 {
 		if matches(a) {
@@ -169,8 +171,8 @@ func (c *ruleInput) claimWithout(matches func(a *allocation) bool) int64 {
 	})
 }
 
-// categoryClaim is claimBytes for one category. Without enough bytes of the category at the peak it skips the replay
-// and claims 0.
+// categoryClaim is claimBytes for the allocations of one category. If the category holds too few bytes at the peak, it
+// skips the replay and returns a claim of 0.
 func (c *ruleInput) categoryClaim(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
 	sites, held = c.peakLines(kind)
 	if !c.isRelevant(held) {
@@ -280,7 +282,7 @@ func findGradientHeld(c *ruleInput) (Finding, bool) {
 		switch {
 		case a.born != never:
 			return c.endOfStep(a.born)
-		case a.done != never: // of the step before the recording
+		case a.done != never: // a gradient of the step before the recording
 			return 0
 		}
 		return never

@@ -12,13 +12,13 @@ type window struct {
 	ctx  context.Context
 	r    io.Reader
 	buf  []byte
-	p, e int   // unread part
+	p, e int   // unread bytes are buf[p:e]
 	off  int64 // file offset of buf[0]
 	err  error // read error
 }
 
-// blockSize is the size of a read, bytes; a longer string is read at once. spare follows the text, so that eight bytes
-// can be loaded at any position.
+// blockSize is the size of a read, bytes; a longer string is read at once. The buffer has spare more bytes after the
+// text, so that eight bytes can be loaded at any position.
 const (
 	blockSize = 128 << 10
 	spare     = 8

@@ -39,7 +39,8 @@ func (c *ruleInput) peakSites(belongs func(a *allocation) bool) (sites []SiteByt
 	return sites[:min(len(sites), 5)], bytes
 }
 
-// softmaxChange returns the change that keeps results of a softmax out of the backward pass: by the code that called it.
+// softmaxChange returns the code change, by the caller of the softmax, that avoids keeping its results for the backward
+// pass.
 func softmaxChange(t *traits) string {
 	switch {
 	case t.sdpa:
@@ -52,8 +53,9 @@ func softmaxChange(t *traits) string {
 	return "torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)  # around the softmax and what reads it"
 }
 
-// findSoftmaxKept finds softmax results kept for the backward pass, for example by attention without a fused kernel. Of
-// several uses with different changes it takes the one that holds most, because no change removes the results of another.
+// findSoftmaxKept finds softmax results kept for the backward pass, for example by attention without a fused kernel. If
+// several uses need different changes, it reports the use that holds most: no change removes the results of another
+// use.
 func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 	held := map[string]int64{} // bytes by change
 	c.r.eachAlloc(func(a *allocation) {
@@ -84,8 +86,9 @@ func findSoftmaxKept(c *ruleInput) (Finding, bool) {
 		Evidence: map[string]any{"softmax_bytes_at_peak": held[change]}}, true
 }
 
-// findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once:
-// what the function that calls the softmax allocates in the softmax's size, or in half of it before a cast.
+// findAttentionTemporary finds unfused attention without a backward pass, which holds several score matrices at once.
+// It counts the allocations by the softmax's caller that have the size of the softmax result, or half of it (before a
+// cast).
 func findAttentionTemporary(c *ruleInput) (Finding, bool) {
 	type matrix struct {
 		function string
@@ -197,18 +200,19 @@ func (c *ruleInput) hasBackward() (has bool) {
 	return has
 }
 
-// A forward pass with a graph keeps at least graphResults of its modules' results, graphPeak of the peak, and
-// graphBlocks blocks.
+// A forward pass that records an autograd graph keeps at least these amounts: graphResults, a share of its modules'
+// results; graphPeak, a share of the peak; graphBlocks, a number of blocks.
 const (
-	// graphResultsSeen applies if C++ frames of the frees show the graph: modules can free as many temporaries as they
-	// keep results. Hooks that collect results without a graph keep 5 of 12.
+	// graphResultsSeen replaces graphResults if C++ frames of the frees show the graph. It is lower, since modules can
+	// free as many temporaries as they keep results. Hooks that collect results without a graph keep 5 of 12.
 	graphResults, graphResultsSeen = 0.6, 0.4
 	// leastInGraph is the smallest share of kept blocks that the graph itself must free. The program has references to
 	// the remaining blocks.
 	leastInGraph = 0.5
 	graphPeak    = 0.5
 	graphBlocks  = 8
-	// oneStack is the largest share of kept blocks from one line. More means collected outputs of many passes.
+	// oneStack is the largest share of kept blocks from one line. A larger share means that the program collects
+	// outputs of many passes.
 	oneStack = 0.75
 )
 

@@ -20,6 +20,7 @@ const (
 	driverPage   = 2 << 20
 )
 
+// simulatedDriver is a driver with a memory limit (bytes) and an address policy, for replays of other settings.
 type simulatedDriver struct {
 	*model
 	limit, used int64 // limit 0 is unlimited
@@ -27,8 +28,8 @@ type simulatedDriver struct {
 	policy      addressPolicy
 	bases       map[int]uint64
 	top         uint64 // last used address
-	taken       []span // used by lowest, sorted
-	at, told    int    // current event, and index in released of Released's next result
+	taken       []span // sorted ranges in use, for the policy lowest
+	at, told    int    // current event; index in released of the next pool to return
 }
 
 func newLedger(limit int64, p addressPolicy) *simulatedDriver {

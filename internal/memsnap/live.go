@@ -3,7 +3,7 @@ package memsnap
 import "math/rand/v2"
 
 // liveRows maps addresses of live allocations to rows. It is a hash table with open addressing, because two of three
-// events look up an address. Its factor is random, so that no file can be made to collide.
+// events look up an address. The factor of its hash function is random, so that no file can force collisions.
 type liveRows struct {
 	slots  []liveRow
 	n      int

@@ -15,8 +15,8 @@ type Life struct {
 	stack      uint32
 }
 
-// Lives returns the largest allocations of a device, at most most of them, in the order of their events, and the number
-// and bytes of the others. An analysis read from JSON has none.
+// Lives returns the largest allocations of a device, up to the number most, in the order of their events, and the
+// number and bytes of the others. An analysis read from JSON has none.
 func (d *Device) Lives(most int) (out []Life, others int, bytes int64) {
 	if d.account == nil {
 		return nil, 0, 0

@@ -37,6 +37,7 @@ const (
 	vRoot
 )
 
+// value is an entry of the pickle's stack: its kind, and a number, identifier or index that depends on the kind.
 type value struct {
 	k valueKind
 	v uint64
@@ -96,7 +97,7 @@ func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 		s: &Snapshot{times: map[int]int64{}}, in: &window{ctx: ctx, r: r, buf: make([]byte, blockSize+spare)}, room: room, all: room,
 		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actionNames(), keys: keyNames(),
 	}
-	// Number the empty text, stack, place and origin before memory is counted.
+	// The empty text, stack, place and origin get number 0; they do not count as memory.
 	_, _ = m.internText(nil)
 	_, _ = m.internStack(nil)
 	m.internPlace(place{})
@@ -330,7 +331,7 @@ func (m *machine) appendFrom(from int) error {
 	return nil
 }
 
-// addOther adds a value that is not needed; several in sequence are one item.
+// addOther adds a value that is not needed. Several such values in sequence are stored as one item.
 func (o *container) addOther() {
 	if n := len(o.items); n == 0 || o.items[n-1].k != vOther {
 		o.items = append(o.items, value{k: vOther})

@@ -40,7 +40,8 @@ func (m *machine) put(at uint64) error {
 	return nil
 }
 
-// countSpent counts a spent entry of chunk k, and frees the chunk if all its entries are spent.
+// countSpent counts a memo entry of chunk k to which no opcode may refer again (spent), and frees the chunk if all its
+// entries are spent.
 func (m *machine) countSpent(k int) {
 	if m.spent[k]++; m.spent[k] == chunk {
 		m.memo.chunks[k] = nil
@@ -51,8 +52,8 @@ func (m *machine) countSpent(k int) {
 // spentWord is the memo entry of a value to which no opcode may refer again.
 const spentWord = uint32(vSpent) << actionShift
 
-// renumber changes a memo entry, and frees chunks whose entries are all spent. There are many, because Python also
-// stores events, to which no opcode refers.
+// renumber changes a memo entry, and frees its chunk if all entries of the chunk are spent. There are many spent
+// entries, because Python also stores events, to which no opcode refers.
 func (m *machine) renumber(at int, w uint32) {
 	k := at / chunk
 	if m.memo.chunks[k] == nil {

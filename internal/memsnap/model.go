@@ -8,25 +8,25 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// mostModelled limits recordings to replay, in events.
+// mostModelled is the largest number of events in a recording that the model replays.
 const mostModelled = 1 << 20
 
 // mostWork limits the list entries that the model visits or moves, over the check and all settings. PyTorch's
 // recordings need fewer than 100 per event and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
 
-// mostPools is more than any program has; each pool takes memory in the model.
+// mostPools limits the pools of a recording, since each takes memory in the model; no program has so many.
 const mostPools = 1 << 12
 
 // budget limits the work of the models of one device.
 type budget struct {
 	ctx  context.Context
 	left int64
-	at   int // since the last check of the context
+	at   int // calls so far; every 1024th checks the context
 }
 
-// chargeWork subtracts the model's work since the last call. ok is false if the budget is used up; err is the
-// context's.
+// chargeWork subtracts the model's work since the last call from the budget. ok is false if the budget is used up; err
+// is the context's error.
 func (b *budget) chargeWork(m *model) (ok bool, err error) {
 	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1
@@ -98,8 +98,8 @@ type model struct {
 	released []release                   // private pools whose graphs were destroyed
 	returns  map[int]int                 // by event: private pool whose memory was returned separately
 	order    pool.Order
-	work     int64 // outside of the pool
-	spent    int64 // already charged to the budget
+	work     int64 // list entries visited outside of the pool
+	spent    int64 // work already charged to the budget
 }
 
 // release is a private pool whose memory empty_cache returned, with the first event that shows this return.
@@ -180,7 +180,7 @@ func newModel(r *Replay) *model {
 	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// giveBlock frees the block of a free event.
+// giveBlock frees, in the model, the block that a free event frees.
 func (m *model) giveBlock(event int) {
 	_, row := m.r.eventRow(event)
 	if b := m.live[row]; b != nil {

@@ -62,7 +62,7 @@ const (
 	mostStack = 40
 )
 
-// account computes the state after an event.
+// account computes the state of the memory after an event: its categories, program lines and segments.
 type account struct {
 	r      *Replay
 	traits []traits

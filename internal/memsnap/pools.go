@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// placePools assigns pools to blocks of files whose events lack them (PyTorch up to 2.11): the pool of the segment that
-// is at the address at the end, and the default pool for allocations before that segment existed. Check shows whether
-// the assignment was wrong.
+// placePools assigns pools to the allocations of files whose events have no pools (PyTorch up to 2.11). It takes the
+// pool of the segment that is at the address at the end, or the default pool if the allocation is older than that
+// segment. Check shows whether the assignment was wrong.
 func (m *machine) placePools() {
 	s := m.s
 	var private []*Segment

@@ -86,7 +86,8 @@ func (m *machine) salvage() error {
 	return errors.New(cut)
 }
 
-// finish completes the tables. It drops the trace of a truncated file, because a replay starts from the end.
+// finish completes the tables. It drops the trace of a truncated file: a replay undoes events from the final state, so
+// it needs the last ones.
 func (m *machine) finish() error {
 	s := m.s
 	if !m.root {

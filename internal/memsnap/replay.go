@@ -39,7 +39,7 @@ type Phase struct {
 // span is a range of reserved addresses.
 type span struct {
 	lo, hi uint64
-	exp    bool
+	exp    bool // of an expandable segment
 }
 
 // NewReplay prepares the events of a device.
@@ -89,7 +89,8 @@ func (r *Replay) isAlloc(a *allocation) bool {
 	return act == Alloc
 }
 
-// matchBlocks matches the blocks at the end with the events. A block without an event is from before the recording.
+// matchBlocks matches the blocks that exist at the end with their allocation events. A block without such an event is
+// from before the recording.
 func (r *Replay) matchBlocks() {
 	held := map[uint64]*Block{}
 	for i := range r.S.Segments {
@@ -213,8 +214,9 @@ func (a *allocation) liveAt(event int) bool {
 	return (a.born == never || int(a.born) <= event) && (a.done == never || int(a.done) > event)
 }
 
-// spansAt returns the reserved ranges after an event: the final ranges with later events undone. Segments come and go
-// as a whole; pages of expandable segments are mapped in parts, so their overlaps are counted at edges.
+// spansAt returns the reserved address ranges after an event: the final ranges with later events undone. Segments come
+// and go as a whole. Pages of expandable segments may overlap, so spansAt counts at each edge how many ranges begin or
+// end.
 func (r *Replay) spansAt(event int) []span {
 	whole := map[uint64]uint64{}
 	var edges []edge
@@ -295,6 +297,7 @@ func (r *Replay) findSteps() []Phase {
 	return out
 }
 
+// interval is a named mark with its first and last event.
 type interval struct {
 	name     string
 	from, to uint32

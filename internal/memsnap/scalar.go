@@ -24,7 +24,7 @@ func operandSize(op byte) (n int, known bool) {
 	return 0, false
 }
 
-// pushScalar executes opcodes that push a value without parts.
+// pushScalar executes the opcodes that push a single value, not a container.
 func (m *machine) pushScalar(op byte) error {
 	n, known := operandSize(op)
 	if !known {

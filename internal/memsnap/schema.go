@@ -61,7 +61,7 @@ func keyNames() map[string]key {
 
 // members holds the values of one dictionary by key.
 type members struct {
-	has uint64
+	has uint64 // bit k: the dictionary has key k
 	of  [keys]value
 }
 
@@ -74,7 +74,7 @@ func (d *members) hasAll(ks ...key) bool {
 	return true
 }
 
-// numberOf returns a number member, else 0.
+// numberOf returns a member that is a number or a boolean, else 0.
 func (d *members) numberOf(k key) uint64 {
 	if d.has&(1<<k) != 0 && (d.of[k].k == vNumber || d.of[k].k == vTruth) {
 		return d.of[k].v
@@ -82,7 +82,7 @@ func (d *members) numberOf(k key) uint64 {
 	return 0
 }
 
-// idOf returns a member of an interned kind, else 0.
+// idOf returns the number of an interned member, 0 if it is absent or of another kind.
 func (d *members) idOf(k key, kind valueKind) uint32 {
 	if d.has&(1<<k) != 0 && d.of[k].k == kind {
 		return uint32(d.of[k].v)
@@ -327,7 +327,7 @@ func (m *machine) setSettings(d *members) value {
 	return value{k: vSettings}
 }
 
-// roundupTable converts a dictionary with numeric keys: the rounding of sizes.
+// roundupTable converts the rounding of sizes: a dictionary from powers of two (as text) to numbers of divisions.
 func (m *machine) roundupTable(items []value) value {
 	var round [16]uint64
 	for i := 0; i < len(items); i += 2 {

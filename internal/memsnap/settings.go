@@ -66,7 +66,7 @@ func (s *Settings) removeSetting(name string) string {
 	return strings.Join(kept, ",")
 }
 
-// megabytesOf returns, in bytes, a size that only the settings text has; 0 if absent.
+// megabytesOf returns the value of a setting that only the settings text has, converted from MiB to bytes; 0 if absent.
 func (s *Settings) megabytesOf(name string) int64 {
 	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
 		if n, err := strconv.ParseInt(strings.TrimSpace(m[2]), 10, 64); m[1] == name && err == nil && n > 0 && n <= mostMegabytes {
@@ -76,7 +76,7 @@ func (s *Settings) megabytesOf(name string) int64 {
 	return 0
 }
 
-// leastLoss is the share of fragmentation in the reserved peak from which there is a finding: a caching allocator
+// leastLoss is the smallest share of the reserved peak lost to fragmentation that makes a finding: a caching allocator
 // always keeps parts of segments free. leastLossOOM is for programs with a failed request.
 const (
 	leastLoss    = 0.10
@@ -93,7 +93,7 @@ func findFragmentation(c *ruleInput) (Finding, bool) {
 		return Finding{}, false
 	}
 	if c.mapped < loss && len(c.OOMs) == 0 {
-		return Finding{}, false // part of the loss was reserved before the recording, for requests that it does not have
+		return Finding{}, false // part of the loss was reserved before the recording, for requests that are not recorded
 	}
 	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
 		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
@@ -126,7 +126,7 @@ func (w *WhatIf) reservedText() string {
 	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
-// addServing adds the settings under which the failed request is served, and reports whether there are any.
+// addServing adds the settings under which the failed request succeeds, and reports whether there are any.
 func (c *ruleInput) addServing(f *Finding) bool {
 	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
 		return false

@@ -25,10 +25,12 @@ func (f *Frame) isUserCode() bool {
 	return !slices.ContainsFunc(library, func(s string) bool { return strings.Contains(f.File, s) }) && !standardLibrary.MatchString(f.File)
 }
 
-// standardLibrary matches files of Python's own library, such as contextlib.py, whose wrappers call decorated functions.
+// standardLibrary matches files of Python's own library, such as contextlib.py, with wrappers that call decorated
+// functions.
 var standardLibrary = lazyregexp.New(`[/\\](lib[/\\]python3[.0-9]*|Python3\d*[/\\][Ll]ib)[/\\][^/\\]+\.py$`)
 
-// siteOfStack returns the innermost Python frame of the program, else of a library; in autograd, the function.
+// siteOfStack returns the innermost Python frame of the program, else the innermost one of a library. For a stack of
+// autograd without Python frames it names the backward function.
 func siteOfStack(stack []Frame) string {
 	var python *Frame
 	for i := range stack {
@@ -76,6 +78,7 @@ func (f *Frame) Machinery() bool {
 		has(f.File, "core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Modules/main.c", "Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h", "ceval.c", "cpython/abstract.h")
 }
 
+// traits holds the properties of a stack from which categories and findings are derived.
 type traits struct {
 	site                string
 	workspace, autograd bool

@@ -60,6 +60,7 @@ type Frame struct {
 	Original   string // generated code: the program line that it came from
 }
 
+// frame is a Frame whose texts are replaced by their interned numbers.
 type frame struct{ name, file, line, original uint32 }
 
 // place is a stream and a pool.

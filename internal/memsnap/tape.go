@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// recordedDriver is a driver that answers like the recording, and detects other requests.
+// recordedDriver is the driver for checking the model: it answers each call as in the recording, and sets differs if
+// the model's calls differ from the recorded ones.
 type recordedDriver struct {
 	*model
 	at      int // next event
@@ -14,7 +15,7 @@ type recordedDriver struct {
 	differs bool
 }
 
-// matchNext returns the address of the next event; ok is false if that event is another call or size.
+// matchNext returns the address of the next event; ok is false if that event is not the call act with this size.
 func (t *recordedDriver) matchNext(act Action, bytes int64) (addr uint64, ok bool) {
 	if t.at >= t.r.Events() {
 		return 0, false
@@ -166,7 +167,8 @@ func (t *recordedDriver) replayRequest(to int) {
 	}
 }
 
-// ranks holds a file's streams in PyTorch's sort order, and its pools in the order of first use (0: default pool).
+// ranks numbers a file's streams in PyTorch's sort order, and its pools in the order of first use (0: default pool).
+// Both slices are indexed by place.
 type ranks struct {
 	stream, pool []int
 	pools        int

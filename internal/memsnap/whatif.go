@@ -26,8 +26,9 @@ type WhatIf struct {
 // replaySettings replays the requests under every setting, first the file's own, for which it returns the recorded
 // peak. An out-of-memory error shows how much memory the driver has, unless a limit of the process caused it. A
 // recording that starts late is replayed from its live blocks, packed by address, and (without expandable segments)
-// also from its segments. Another setting would have led to neither, so the deviation of the file's own setting widens
-// the bounds of all others. If the budget ends, no setting is reported, because the first ones would look best.
+// also from its segments. Under another setting the recording would begin in neither state, so the error of the file's
+// own setting widens the bounds of all others. If the budget ends, whole is false and no setting is reported, because
+// the first ones would look best.
 func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options) (out []WhatIf, whole bool, err error) {
 	run := &settingReplayer{r: r, b: b, checked: checked, last: r.Events()}
 	if checked.p.Stats().Retries > 0 && o.Allowed == 0 { // the driver had little more memory than was reserved
@@ -48,7 +49,7 @@ func (r *Replay) replaySettings(b *budget, checked *model, d *Device, o Options)
 		}
 		w.Exact = w.Exact && r.Complete
 		switch {
-		case i == 0: // the check has proved this setting
+		case i == 0: // the check has shown that the model matches this setting
 			off = max(w.PeakReserved-d.PeakReserved, d.PeakReserved-w.LeastReserved)
 			w.PeakReserved, w.DriverAllocs, w.DriverFrees = r.recordedUpTo(run.last)
 			w.LeastReserved, w.Exact, failed = w.PeakReserved, r.Complete, true
@@ -82,12 +83,13 @@ func (r *Replay) recordedUpTo(last int) (peak int64, allocs, frees int) {
 	return peak, allocs, frees
 }
 
+// settingReplayer replays the requests of one device under other settings.
 type settingReplayer struct {
 	r       *Replay
 	b       *budget
 	checked *model
-	last    int // last event to replay
-	limit   int64
+	last    int   // last event to replay
+	limit   int64 // of the driver's memory, bytes; 0 is unlimited
 }
 
 // replayAll replays a setting under every relevant address policy and initial state. failed reports a refused request,

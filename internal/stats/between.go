@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// leastFreedom is the least number of degrees of freedom of the estimate: five processes of one session.
+// leastFreedom is the least number of degrees of freedom of AnotherProcess's estimate: five processes of one session.
 const leastFreedom = 4
 
-// AnotherProcess bounds the difference between this process's median and that of one more process, as a share: 95 %
+// AnotherProcess bounds the difference between the medians of this process and of one more process, as a share: 95 %
 // of processes are within a factor of 1 + share, up or down, if processes and sessions are lognormal. The median
 // over all processes is closer.
 //
@@ -68,8 +68,10 @@ func subtractFirst(sessions [][]float64) [][]float64 {
 	return out
 }
 
-// varianceComponents returns the variance of a single process of a single session, and its degrees of freedom. If
-// sessions differ no more than processes do, it pools both variances.
+// varianceComponents returns the variance of a single process of a single session, and its degrees of freedom. between
+// and within are sums of squares with nb and nw degrees of freedom. count is the number of processes. squares is a sum
+// over programs: of the squared session sizes, divided by the program's number of processes. If sessions differ no more
+// than processes do, both variances are pooled.
 func varianceComponents(between, within, nb, nw, count, squares float64) (variance, nu float64) {
 	if nb+nw == 0 {
 		return 0, 0

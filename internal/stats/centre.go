@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// centre reduces the samples of one process to the mean without a share trim at either end; the zero value takes the
-// median.
+// centre reduces the samples of one process to one value: the mean after dropping the share trim at either end. The
+// zero value takes the median.
 type centre struct {
 	name string
 	trim float64

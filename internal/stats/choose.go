@@ -15,12 +15,12 @@ type Rule string
 
 // The estimators of a metric's change, in the order in which a gate tries them.
 const (
-	// PairedMean is the mean over blocks (see Paired): the sharpest for normally distributed processes.
+	// PairedMean is the mean over blocks (see Paired): the most precise for normally distributed processes.
 	PairedMean Rule = "paired mean"
-	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It is for outliers on a machine that drifts (see
-	// drifting).
+	// PairRanks is the signed-rank test of the blocks (see SignedRanks). It suits outliers on a machine whose speed
+	// drifts (see drifting).
 	PairRanks Rule = "signed ranks"
-	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It is for outliers or two modes on a
+	// ProcessRanks is the rank test of all processes without pairing (see Ranks). It suits outliers or two modes on a
 	// machine that does not drift, where pairs are no less noisy than single processes.
 	ProcessRanks Rule = "ranks"
 )
@@ -29,18 +29,20 @@ const (
 	// outlying is the number of robust standard deviations beyond which a value is an outlier. A thousand normal
 	// values have none; of processes that are 20 % slow on a machine with 1 % of noise, all are outliers.
 	outlying = 5
-	// drifting is the ratio of the blocks' scatter to the processes' scatter below which the whole machine must
+	// drifting is the ratio of the blocks' scatter to the processes' scatter below which the machine as a whole must
 	// have drifted or changed its speed.
 	drifting = 0.5
 )
 
-// Noise describes the scatter of a program's processes, in logarithms, without the difference of the sides.
+// Noise describes the scatter of a program's processes, in logarithms, after the difference between the sides is
+// removed.
 type Noise struct {
 	// Spread is the standard deviation of a process: 1.4826 times the median absolute deviation of the blocks' ratios
 	// over sqrt(2), or of the processes. Without outliers it is the sample standard deviation of the ratios over sqrt(2).
 	Spread float64
-	// Slow is the share of outliers among the processes. Two modes count as the share of outliers that leaves as many
-	// pairs of ordinary processes as there are pairs of one mode; Spread is then the spread inside the modes.
+	// Slow is the share of outliers among the processes. With two modes it is the share of outliers at which two
+	// processes are both ordinary as often as two processes are of the same mode; Spread is then the spread inside the
+	// modes.
 	Slow float64
 	Rule Rule // the best estimator for such noise
 }
@@ -56,9 +58,9 @@ type Blocks struct {
 	logA, logB []float64 // log centres of processes
 }
 
-// NewBlocks pairs the samples of both sides into blocks: block k has a process with the samples a[k] and one with b[k]. If
-// aligned[k], sample i of both was measured in the same turn: the block counts by the median over i of
-// log(b[k][i]/a[k][i]), unless its sides differ in length.
+// NewBlocks pairs the samples of both sides into blocks: block k has a process with samples a[k] and one with b[k]. If
+// aligned[k], the processes alternated, so that sample i of both is from the same time. The block then counts by the
+// median over i of log(b[k][i]/a[k][i]), unless its sides differ in length.
 //
 // NewBlocks also chooses the value by which a process counts, normally the median of its samples. With a coarse clock,
 // whose ticks differ by more than slack (of the logarithm), it is the mean, because a median could only be a tick. It
@@ -180,7 +182,7 @@ func Paired(a, b [][]float64) (e Effect, ok bool) {
 	return x.pairedMean()
 }
 
-// pairedMean is Paired; other centres than medians have the first term of the error alone.
+// pairedMean is Paired for any centre of a process. If the centre is not the median, the error has only its first term.
 func (x *Blocks) pairedMean() (Effect, bool) {
 	n := float64(len(x.Ratios))
 	mean, variance := stat.MeanVariance(x.Ratios, nil)
@@ -197,13 +199,13 @@ func (x *Blocks) pairedMean() (Effect, bool) {
 	return e, e.OK()
 }
 
-// middleWeights holds by number of samples the probabilities of ranks to be the middle of a resample.
+// middleWeights caches, by number of samples, the probability of each rank to be the middle of a resample.
 var middleWeights sync.Map
 
 // medianVariance returns the variance of the median of a resample of xs, the limit of a bootstrap with many draws
-// (Maritz and Jarrett, JASA 73, 1978): the i-th of n sorted values is the middle with the probability I(i/n) -
-// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations from the
-// middle are left out.
+// (Maritz and Jarrett, JASA 73, 1978). The i-th of n sorted values is the middle with the probability I(i/n) -
+// I((i-1)/n), where I is the distribution function of Beta((n+1)/2, (n+1)/2) if n is odd. Ranks six standard deviations
+// from the middle are left out.
 func medianVariance(xs []float64) float64 {
 	s := slices.Sorted(slices.Values(xs))
 	n, half := float64(len(s)), int(3*math.Sqrt(float64(len(s))))+1

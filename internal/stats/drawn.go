@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Reports compute these values from samples. Every other figure of a report is in its document.
+// The functions of this file compute values that reports draw from samples. All other values of a report are in its
+// document.
 
 // Medians returns the median of each run's finite samples; NaN for a run without any.
 func Medians(runs ...[]float64) []float64 {

@@ -38,8 +38,9 @@ func FindModes(logs []float64, slack float64) (m Modes, ok bool) {
 	return Modes{Median(low), Median(high), float64(len(high)) / float64(len(s))}, true
 }
 
-// modeDeviations returns the deviations of the log medians of both sides from the median of their mode, or of their side
-// if it has none, and the probability that two processes of a side are of the same mode.
+// modeDeviations returns the absolute deviations of the log medians of both sides from the median of their mode, or of
+// their side if it has none. together is the probability that two processes of a side are of the same mode; the smaller
+// of both sides.
 func modeDeviations(a, b []float64, slack float64) (out []float64, together float64) {
 	together = 1
 	for _, logs := range [][]float64{a, b} {

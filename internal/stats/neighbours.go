@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// mostAlike is the largest correlation that is used; a larger one counts as mostAlike. The correction of a bias
-	// raises a correlation that was not detected up to mostMissed: stronger ones are seldom missed. leastEffective is the
-	// least effective number of runs.
+	// mostAlike is the largest correlation that is used; a larger one counts as mostAlike. The bias correction raises
+	// an undetected correlation to mostMissed at most, because stronger correlations are seldom missed. leastEffective
+	// is the least effective number of runs.
 	mostAlike      = 0.95
 	mostMissed     = 0.7
 	leastEffective = 1.2
@@ -52,8 +52,8 @@ func varianceFactor(rho float64) float64 {
 	return (1 + rho) / (1 - rho)
 }
 
-// effectiveCount returns the number of independent values whose mean has the variance of list i's mean over n values, if
-// a correlation was detected. If none was, one may have been missed: factor then raises the variance, and the count is n.
+// effectiveCount returns the effective number of independent values among the n values of list i. If no correlation was
+// detected, count is n; factor then raises the variance, because a correlation may have been missed.
 func (a Alike) effectiveCount(i, n int) (count, factor float64) {
 	switch {
 	case i >= len(a.each):
@@ -65,7 +65,7 @@ func (a Alike) effectiveCount(i, n int) (count, factor float64) {
 }
 
 // correctBias raises a correlation of neighbours in a list of n values by its bias, (1 + 3 rho)/n (Kendall, Biometrika
-// 41, 1954). It is too low in a short list, because the list's mean follows its values.
+// 41, 1954). The estimate is too low in a short list, because the list's mean follows its values.
 func correctBias(rho float64, n int) float64 { return rho + (1+3*rho)/float64(n) }
 
 // rankRatio returns von Neumann's ratio of the ranks of a list x; sorted has its values sorted. ok is false if all

@@ -98,8 +98,8 @@ type Trend struct {
 	Height float64
 }
 
-// stepRatio: a trend is a step and no drift if the step's residuals are at most this multiple of the drift's. A step
-// has one more free parameter, its position, and so fits better by chance.
+// stepRatio is the largest residual sum of squares of a step fit, relative to the drift fit, at which a trend counts as
+// a step. A step has one more free parameter, its position, and so fits better by chance.
 const stepRatio = 0.25
 
 // stepShare is the part of FindTrend's significance level for steps; the rest is for drifts (Bonferroni).

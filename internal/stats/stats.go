@@ -124,7 +124,8 @@ func MeanRatio(ratios []float64) (gpuprof.Ratio, bool) {
 }
 
 const (
-	// burstTrim is the share of blocks that MedianRatio drops at each end: a burst of other work slows one of a pair.
+	// burstTrim is the share of block pairs that MedianRatio drops at each end: a burst of other work slows one block
+	// of a pair.
 	burstTrim = 0.2
 	// mostGroups limits the groups of MedianRatio: joining neighbours keeps correlated samples together.
 	mostGroups = 64

@@ -78,8 +78,8 @@ func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance,
 	return mean, squares / free * inverse / (m * m), nu
 }
 
-// hasOutlyingRuns reports whether a run is further from its session's median than slack and outlying robust
-// deviations.
+// hasOutlyingRuns reports whether a run differs from its session's median by more than slack and by more than outlying
+// robust standard deviations.
 func hasOutlyingRuns(sessions [][]float64, slack float64) bool {
 	var off []float64
 	for _, s := range sessions {

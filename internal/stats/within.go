@@ -9,14 +9,16 @@ import (
 const (
 	// fewestSamples is the least number of samples for an interval of one process.
 	fewestSamples = 6
-	// rankBlocks is the least number of blocks for the estimate from ranks. levelBlocks is the largest number for the one
-	// from block medians. More blocks determine the spread of ranks better; fewer, longer blocks have better medians.
+	// rankBlocks is the least number of blocks for the estimate from ranks. levelBlocks is the largest number of blocks
+	// for the estimate from block medians. More blocks determine the spread of ranks better; fewer, longer blocks have
+	// better medians.
 	rankBlocks  = 5
 	levelBlocks = 8
-	// fewestEffective and leastEffectiveShare are the least numbers of independent samples, and of them per sample, for an
-	// interval. From 20 samples on, an interval that is printed and wrong is then rarer than its level at any correlation.
+	// An interval needs fewestEffective independent samples, or the share leastEffectiveShare of all samples if that is
+	// less. From 20 samples on, an interval that is printed and wrong is then rarer than its level at any correlation.
 	fewestEffective, leastEffectiveShare = 7, 1. / 3
-	// grows is the ratio of long blocks' variance to short ones' from which samples correlate beyond a block.
+	// grows is the ratio of the variance from long blocks to the variance from short blocks above which samples are
+	// correlated beyond a block.
 	grows = 1.5
 )
 
@@ -25,7 +27,7 @@ const (
 // the interval is estimated from blocks of samples:
 //
 //   - Ranks: the share of a block's samples below the median scatters from block
-//     to block with s; the interval covers the ranks n (1/2 -+ t s/sqrt(K)).
+//     to block with standard deviation s; the interval covers the ranks n (1/2 -+ t s/sqrt(K)).
 //     s/sqrt(K) is the limit of the standard error of a block bootstrap of that
 //     share with many draws (Carlstein, Annals of Statistics 14, 1986; Künsch, Annals
 //     of Statistics 17, 1989), so no draws are needed; Woodruff (JASA 47, 1952)
@@ -71,7 +73,7 @@ func withinInterval(x, sorted []float64, median float64) (lo, hi float64) {
 }
 
 // tooAlike reports whether the samples x of one process, in their order, are too correlated for an interval of its
-// long-run median; sorted has them sorted. n samples of an autoregression with correlation rho are worth
+// long-run median; sorted has them sorted. n samples of an autoregression with correlation rho count as
 // n (1-rho)/(1+rho) independent ones. rho is the correlation of the ranks of neighbours (rankRatio), corrected for its
 // bias. The limits are from simulation (TestWithinInTheDocs).
 func tooAlike(x, sorted []float64) bool {
@@ -94,7 +96,8 @@ type withinEstimate struct {
 	lo, hi     float64 // interval from the blocks' medians
 }
 
-// addBlocks widens the interval by k blocks' estimate and returns the variance of their shares below the median.
+// addBlocks widens the interval by the estimate from k blocks. It returns the variance of the mean of the blocks'
+// shares of samples below the median.
 func (w *withinEstimate) addBlocks(k int) float64 {
 	n := len(w.x)
 	shares := make([]float64, k)

@@ -79,7 +79,7 @@ type fitting struct {
 	session Session
 }
 
-// newSessions makes the sessions of all runs; one refused run refuses all.
+// newSessions converts all runs to sessions. It returns an error for all if one run is refused.
 func newSessions(runs []*gpuprof.Run, p Provenance) ([]fitting, error) {
 	var out []fitting
 	for _, r := range runs {
@@ -109,8 +109,9 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 	return out
 }
 
-// warnMixed warns of sessions that differ in a field that must agree for a gate. They may share a file, since drivers
-// are updated and defaults change, but until the older ones are dropped a gate against the file gives no verdict.
+// warnMixed warns of sessions that differ in a field that must agree for a gate. Such sessions may share a file, since
+// drivers are updated and defaults change. But a gate against the file gives no verdict until the older sessions are
+// dropped.
 func (b *Baseline) warnMixed() []gpuprof.Warning {
 	values := map[string]string{}
 	var differ []string
@@ -139,7 +140,8 @@ func (b *Baseline) warnMixed() []gpuprof.Warning {
 	}}
 }
 
-// change is a file with its content before and after.
+// change is a planned change of one baseline file. before and added are numbers of sessions, before the change and
+// added by it.
 type change struct {
 	file          *Baseline
 	before, added int

@@ -78,7 +78,7 @@ type Session struct {
 	// ExactDigits is the number of significant digits of the session's exact metrics, 0 for all.
 	ExactDigits int `json:"exact_digits,omitempty"`
 
-	Env   map[string]string       `json:"env"`   // must agree
+	Env   map[string]string       `json:"env"`   // must agree between sides
 	Facts map[string]string       `json:"facts"` // may explain a change
 	Code  map[string]string       `json:"code"`
 	Knobs map[string]compare.Knob `json:"knobs"`

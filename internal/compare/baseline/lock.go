@@ -22,7 +22,7 @@ const (
 // locker locks a store's existing folder and returns the function that releases the lock.
 type locker func(dir string) (unlock func(), err error)
 
-// lockFolder takes the operating system's lock, which ends with its process. On a file system without locks it
+// lockFolder takes the operating system's lock, which a process loses when it ends. On a file system without locks it
 // creates a lock file exclusively.
 func lockFolder(dir string) (func(), error) {
 	type result struct {

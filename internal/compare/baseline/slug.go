@@ -2,7 +2,7 @@ package baseline
 
 import "strings"
 
-// Slug converts a name to a file name for any system: lower case, digits, dots and single dashes.
+// Slug converts a name to a file name that is valid on any system: lower case, digits, dots and single dashes.
 func Slug(s string) string {
 	var b []byte
 	for _, c := range strings.ToLower(s) {

@@ -45,7 +45,8 @@ func isBMF(d jsonValue) bool {
 	return true
 }
 
-// everyMember reports whether the function pass accepts all members of an object, and none has a name of the list not.
+// everyMember reports whether pass accepts the value of every member of an object, and no member has a name listed in
+// not.
 func everyMember(object []byte, pass func(value []byte) bool, not ...string) bool {
 	all := true
 	document.JSONMembers(object, func(key string, value []byte) bool {

@@ -35,7 +35,7 @@ func hasBenchLine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
 }
 
-// readGo reads go test -bench output, also of imitating programs and gpuprof's .bench files; a line is a run.
+// readGo reads output of go test -bench, of programs that imitate it, and gpuprof's .bench files. Each line is a run.
 func readGo(text []byte, name string) (*parsed, error) {
 	if err := goFits(text, outside.NewRoom()); err != nil {
 		return nil, err
@@ -170,7 +170,8 @@ func goUnit(unit string) string {
 	return unit
 }
 
-// commonCPUs returns the number of threads that all names end in; "" if it differs and so stays part of the names.
+// commonCPUs returns the thread count in which all names end. It returns "" if the counts differ; they then stay in the
+// names.
 func (f *goFile) commonCPUs() string {
 	for _, l := range f.lines {
 		if l.cpus != f.lines[0].cpus {

@@ -52,7 +52,8 @@ var guideMetrics = []struct {
 	{"output_token_count", "output_token_count", "tokens", 1, undirected},
 }
 
-// isGuideLLM reports whether guidellm wrote the file; tested before two formats that have "benchmarks" too.
+// isGuideLLM reports whether guidellm wrote the file. It must run before the tests of two other formats that also have
+// the member "benchmarks".
 func isGuideLLM(d jsonValue) bool {
 	if !d.hasMembers("benchmarks") || d.hasMembers("context") || d.hasMembers("devices") || d.hasMembers("machine_info") {
 		return false
@@ -111,7 +112,7 @@ func (p *parsed) guideBenchmark(b *guideBenchmark, d jsonValue) error {
 			continue // no request succeeded, or the server does not stream
 		}
 		add := func(name string, raw json.RawMessage) error {
-			if string(raw) == "null" { // it is NaN in the report, and was measured: requests succeeded
+			if string(raw) == "null" { // NaN in the report, although requests succeeded
 				p.addRun(name+load, m.unit, m.is, math.NaN())
 				return nil
 			}

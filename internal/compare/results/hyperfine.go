@@ -25,7 +25,8 @@ type hyperfineCommand struct {
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// displayName returns the --command-name, or the masked command, followed by parameters that it does not contain.
+// displayName returns the command or its --command-name, followed by the parameters that it does not contain; secrets
+// are masked.
 func (c *hyperfineCommand) displayName() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {

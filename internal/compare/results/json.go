@@ -34,7 +34,8 @@ const (
 	memberBytes   = 128
 )
 
-// splitDocuments splits a file into its JSON values. The elements of a top-level array, and the runs of a sweep, are documents of their own.
+// splitDocuments splits a file into its JSON values. Each element of a top-level array, and each run of a sweep, is a
+// document.
 func splitDocuments(text []byte) ([]jsonValue, error) {
 	var out []jsonValue
 	room := outside.NewRoom()

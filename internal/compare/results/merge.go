@@ -21,9 +21,9 @@ func Process(r *compare.Result) *compare.Result {
 	return &out
 }
 
-// Merge combines results of the same program, each adding its runs. A metric that one of them lacks gets empty lists
-// there, so that the n-th list of every metric belongs to the same process. Fields that differ keep both values, and
-// so differ from the other side. A count that varies between results stops being exact, unless gpuprof counted it.
+// Merge combines results of the same program, each adding its runs. A metric that a result lacks gets empty runs for
+// that result, so that the n-th run of every metric belongs to the same process. Fields that differ keep both values,
+// and so differ from the other side. A count that varies between results stops being exact, unless gpuprof counted it.
 func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	if len(rs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none").WithFix("give at least one file")

@@ -190,8 +190,8 @@ func (s *nvbenchSummary) valueText(name string) string {
 	return ""
 }
 
-// valueNumber returns a named value as a number, NaN if it is missing. NVBench writes numbers as text; another text is an
-// error.
+// valueNumber returns a named value as a number, NaN if it is missing. NVBench writes numbers as text; any other text
+// is an error.
 func (s *nvbenchSummary) valueNumber(name string) (float64, error) {
 	i := slices.IndexFunc(s.Data, func(v nvbenchValue) bool { return v.Name == name })
 	if i < 0 {

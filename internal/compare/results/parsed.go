@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
-// parsed is the result of one document while its reader fills it. Until finish a metric with Guessed is a count, which
-// is exact if it is equal in every run.
+// parsed is the result of one document while its reader fills it. Before finish, Guessed marks a metric as a count;
+// finish makes the count exact if it is equal in every run.
 type parsed struct {
 	compare.Result
 	index map[string]int // of a metric in Metrics

@@ -11,7 +11,7 @@ const (
 	higherBetter
 )
 
-// guessDirection guesses from the name of a quantity without a direction whether more is better, as for a rate.
+// guessDirection guesses from a quantity's name whether more is better, as for a rate; else less is better.
 func guessDirection(name string) direction {
 	name = strings.ToLower(name)
 	has := func(in func(string, string) bool, words ...string) bool {
@@ -33,7 +33,8 @@ func guessDirection(name string) direction {
 	return lowerBetter
 }
 
-// convertQuantity converts a figure to base units. Times are better shorter, rates higher; others have no direction.
+// convertQuantity converts a figure to base units. Less is better for times, more for rates; other units have no
+// direction.
 func convertQuantity(value float64, unit string) (float64, string, direction) {
 	per, rate := cutRate(unit)
 	if rate {

@@ -66,7 +66,7 @@ func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*comp
 	return out, format, nil
 }
 
-// cleanResult cleans every text of a result for output. If two names become equal, one gets a prime.
+// cleanResult cleans every text of a result for output. If two names become equal, it appends an apostrophe to one.
 func cleanResult(r *compare.Result) {
 	document.CleanStrings(r)
 	seen := map[string]bool{}

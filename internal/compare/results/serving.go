@@ -104,8 +104,8 @@ func isAIPerf(d jsonValue) bool {
 // aiperfStatistics are the statistics to read of a distribution; other figures have the mean alone.
 var aiperfStatistics = []string{"avg", "p50", "p90", "p95", "p99"}
 
-// aiperfDirections are the directions that AIPerf gives figures whose unit has another or none. Times, rates, lengths
-// and counts that depend on the load alone have none.
+// aiperfDirections overrides the directions that units imply, or that are missing, by AIPerf's own. Times, lengths and
+// counts that depend on the load alone have no direction.
 var aiperfDirections = map[direction][]string{
 	undirected: {"benchmark_duration", "audio_duration", "min_request_timestamp", "max_response_timestamp", "usage_prompt_audio_seconds", "network_rtt"},
 	higherBetter: {"good_request_fraction", "nvidia_performance_per_watt", "nvidia_output_tps_per_watt", "nvidia_goodput_per_watt",
@@ -145,7 +145,7 @@ func readAIPerf(p *parsed, d jsonValue) error {
 	return p.addAIPerfFigures(d, load)
 }
 
-// addAIPerfFigures adds each figure with a unit and a mean; load is the end of its name.
+// addAIPerfFigures adds each figure with a unit and a mean. load is appended to the figure's name.
 func (p *parsed) addAIPerfFigures(d jsonValue, load string) error {
 	for _, tag := range slices.Sorted(maps.Keys(d.member)) {
 		var m map[string]json.RawMessage

@@ -13,7 +13,7 @@ import (
 // reader reads a file by its path.
 type reader func(path string) ([]byte, error)
 
-// sniff recognizes the format of a text and reads it; the results lack the checks of Parse.
+// sniff recognizes the format of a text and reads it. Parse then checks the results.
 func sniff(text []byte, name string, read reader) (rs []*compare.Result, format string, err error) {
 	text = stripScript(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	body := bytes.TrimLeft(text, " \t\r\n") // only for the test: errors count lines in the whole text

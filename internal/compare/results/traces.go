@@ -17,7 +17,7 @@ import (
 // traceCount counts events of one trace by steady step.
 type traceCount struct {
 	x     *analyze.Index
-	begin []int64              // start times of the steady steps
+	begin []int64              // start times of the steady steps, ns
 	steps map[string][]float64 // counts per step, by counter
 	sites map[string]map[string]*gpuprof.Site
 	blind map[string]int // by direction: copies whose host memory kind is not recorded
@@ -212,7 +212,8 @@ func pageableOf(counter string) string {
 	return dir[strings.LastIndexByte(dir, '_')+1:]
 }
 
-// traceBlind warns of copies whose host memory kind is unknown: the known ones alone could pass an exceeded budget.
+// traceBlind warns of copies whose host memory kind is unknown: a count of the known copies alone could be within a
+// budget that all copies exceed.
 func traceBlind(r *compare.Result, blind map[string]int) {
 	for _, dir := range slices.Sorted(maps.Keys(blind)) {
 		if blind[dir] > 0 {
