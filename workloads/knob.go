@@ -101,8 +101,8 @@ func CountKnob(name, doc string) Knob {
 	}}
 }
 
-// EveryKnob returns a knob for an action at some steps: one of words, or "every:K" (or plain K). If words contains
-// "step", it replaces every:1. Settings.Every reads the value.
+// EveryKnob returns a knob for an action that only some steps do. A value is one of words, or "every:K" (or plain K)
+// for every K-th step. If words contains "step", it replaces every:1. Settings.Every reads the value.
 func EveryKnob(name, doc, def string, words ...string) Knob {
 	every := func(s gpuprof.Settings) int { return s.Every(name) }
 	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {

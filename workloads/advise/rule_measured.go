@@ -35,7 +35,7 @@ func (s *runContext) findMeasuredGains() []gpuprof.Finding {
 		}
 	}
 	var out []gpuprof.Finding
-	// Knobs claim in order of their gains.
+	// The knob with the largest gain claims time first.
 	knobs := slices.SortedFunc(maps.Keys(best), func(a, b string) int {
 		return cmp.Or(cmp.Compare(best[b].Throughput.Series.Median, best[a].Throughput.Series.Median), cmp.Compare(a, b))
 	})

@@ -53,7 +53,7 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 	trims := remedy == workloads.KeepPool
 	if !s.cuda() && at == most && !trims {
 		// On the host device a wait is a hand-over between threads. One per step remains: without other waits the
-		// caller waits for a slot. (In a trim the wait is the smallest part.)
+		// caller waits for a slot. This does not matter for a trimmed pool, where the wait is the smallest cost.
 		of[stSync] = max(0, me.points-1) / points
 	}
 	var also []string
@@ -136,8 +136,8 @@ func (s *runContext) loadingPeriod() float64 {
 	return (sample + collate) / workers
 }
 
-// displacedGain returns the seconds of a gain that loader workers take up. While one thread does avoidable work, the
-// workers use the other CPUs of the host device; without this work the kernels and workers compete for all n CPUs.
+// displacedGain returns the part of a gain, in seconds, that loader workers consume. While one thread does avoidable
+// work, the workers use the other CPUs of the host device. Without this work kernels and workers compete for all CPUs.
 func (s *runContext) displacedGain(gain float64) float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {

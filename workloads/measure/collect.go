@@ -23,7 +23,7 @@ type samples struct {
 	blocks                int
 	probedPairs           [][]float64 // one list per pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
-	mismatches            []float64 // of the clocks, one per block
+	mismatches            []float64 // block.mismatch of each block
 }
 
 func newSamples(stages []gpuprof.Stage) *samples {
@@ -89,7 +89,8 @@ func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	}
 }
 
-// intervalsOf lists the intervals that stages can own: device spans by event times, host spans by the caller's clock.
+// intervalsOf lists the recorded intervals with their owners (see ownerOf). Every span gives an interval by the
+// caller's clock; a device span also gives one by its event times.
 func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	out := make([]interval, 0, 2*len(b.Spans))
 	for _, sp := range b.Spans {

@@ -22,7 +22,7 @@ const (
 	idleTime      = time.Second
 	idleUpdates   = 10
 	idleCap       = 3 * time.Second
-	energyApart   = 0.05
+	energyApart   = 0.05 // largest valid difference of counter and power readings, as a share of the power
 	energyPoll    = 2 * time.Millisecond
 	powerPolls    = 5 // readings of the counter per reading of the power
 	energyParts   = 10

@@ -21,7 +21,7 @@ func (r *runner) measureCeilings() error {
 }
 
 // moreCeilings measures the peak rates again in the middle and at the end of a run: at the start another program may
-// have used the memory, or the clocks been low. If that fails or takes too long, the earlier rates remain.
+// have used the memory, or the clocks may have been low. If that fails or takes too long, the earlier rates remain.
 func (r *runner) moreCeilings() error {
 	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
 		return nil
@@ -57,9 +57,8 @@ func (r *runner) addBounds() {
 	}
 }
 
-// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. If this floor
-// is above the mean latency, it is wrong, because of a nearer cache or of a peak rate measured too low, and is
-// dropped.
+// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. It drops a floor
+// above the mean latency, which is wrong: the data came from a nearer cache, or a peak rate was measured too low.
 func (r *runner) addLatencyFloor() {
 	q := r.run.Requests
 	if q == nil {

@@ -76,9 +76,9 @@ func ParseWarmup(s string) (Warmup, error) {
 
 // Constants of the measuring method.
 const (
-	minSamples     = 10     // before any stop
+	minSamples     = 10     // least samples before sampling may end
 	minPairs       = 3      // pairs of probed and bare blocks, for the overhead's interval
-	halfWidthGoal  = 0.0125 // a quarter of the default threshold of 5 %
+	halfWidthGoal  = 0.0125 // of the step's interval, relative to the step: a quarter of the default threshold of 5 %
 	settleWindows  = 5
 	settleSpread   = 0.01 // of the step time
 	settleClock    = 0.01

@@ -204,8 +204,8 @@ func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.D
 	return nil
 }
 
-// measureSittings compares a claim's sides in several sittings, each a block of the outcome; nil if time lacked for
-// one.
+// measureSittings compares a claim's sides in several sittings. The outcome has one block per sitting; it is nil if
+// there was no time for a single one.
 func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()

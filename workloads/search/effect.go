@@ -97,8 +97,8 @@ func trimmedMean(logs []float64, trim float64) stats.Effect {
 	return stats.TrimmedMean(logs, trim)
 }
 
-// ratioSeen returns an outcome's ratio, its error increased by the spread between sittings, which one sitting cannot
-// show.
+// ratioSeen returns an outcome's ratio. It adds the spread between sittings to the standard error, because the blocks
+// of one sitting cannot show this spread.
 func ratioSeen(o *tune.Outcome) drawn {
 	d := ratioOf(o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {

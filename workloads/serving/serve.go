@@ -121,7 +121,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
-	if s.k.countClients() > 0 { // the second half is for requests on a schedule
+	if s.k.countClients() > 0 { // half of the time is for a second load, on a schedule
 		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
 	}
 	p, err := s.planLoad(l)
