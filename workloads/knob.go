@@ -218,7 +218,7 @@ func CountWaits[T any](count func(T) float64) func(gpuprof.Settings, map[string]
 	return func(set gpuprof.Settings, _ map[string]float64) float64 { return count(Read[T](set)) }
 }
 
-// CountPerStep returns how often a step does what is done every n steps; n is 0 for never.
+// CountPerStep returns how many times per step an action happens that happens every n steps; n is 0 for never.
 func CountPerStep(n int) float64 {
 	if n == 0 {
 		return 0

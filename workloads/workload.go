@@ -59,7 +59,7 @@ type Session interface {
 	Main() device.Stream
 	// Depth is the number of steps that can be in flight before the caller waits.
 	Depth() int
-	// Check compares every stage (on poisoned outputs) and whole steps with a float64 reference.
+	// Check compares every stage and whole steps with a float64 reference. It first fills a stage's output with NaN.
 	Check(context.Context) ([]gpuprof.Check, error)
 	// Step enqueues step i without allocating.
 	Step(i int, p Probe) error

@@ -20,7 +20,7 @@ const (
 // tooDear reports whether stage events must be excluded from the timed step because they may cost more than limit, a
 // share of the step. o is the measured ratio of the step with events to the step without. The events are excluded if
 // the interval of o is above the limit, or extends above it and the calibrated share is above it too. calibrated is
-// +Inf where events cost more than their recording, because they separate back-to-back kernels of a GPU.
+// +Inf on a GPU: its events also separate back-to-back kernels, so calibration gives no upper bound of their cost.
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }
@@ -129,7 +129,8 @@ func (r *runner) calibrateSpans() error {
 	return nil
 }
 
-// spanTime returns the caller's seconds per span, over the spans of several steps.
+// spanTime records spans on stream s (host spans if s is nil), as many as several steps can have. It returns the
+// caller's seconds per span.
 func (r *runner) spanTime(s device.Stream) (float64, error) {
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		return 0, err

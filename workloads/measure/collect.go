@@ -14,7 +14,7 @@ type samples struct {
 	step   []float64
 	bare   []float64
 	probed []float64 // periods of the separate pass with stage events
-	// [column][sample], a column per stage, then launch and gap.
+	// Seconds, indexed [column][sample]: a column per stage, then one for launch and one for gap.
 	device, host, exposed [][]float64
 	rates                 []float64 // steps per second, one per block of the step
 	order                 []gpuprof.Order
@@ -102,7 +102,8 @@ func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	return out
 }
 
-// stageSums sums device and host time per step and column. Host time in device stages also counts as launch.
+// stageSums sums device and host time in nanoseconds per step and column (see samples). Host time in device stages
+// also counts as launch.
 func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	steps := len(b.Begin) - 1
 	dev, host = make([][]int64, steps), make([][]int64, steps)

@@ -94,7 +94,8 @@ func (w *wattmeter) end() {
 	w.done.Wait()
 }
 
-// meanPower returns the counter's mean power in watts, as a Theil-Sen slope, which late readings do not change.
+// meanPower returns the mean power in watts by the counter, and the seconds and the number of counter updates that it
+// covers. The power is a Theil-Sen slope, which late readings hardly change.
 func (w *wattmeter) meanPower() (power, seconds float64, updates int) {
 	n := len(w.moves)
 	if n < 2 {

@@ -32,7 +32,8 @@ func (r *runner) moreCeilings() error {
 	return nil
 }
 
-// keepCeilings stores the run's rates, unless simulated, and makes them the best measured on this machine.
+// keepCeilings stores the run's peak rates in the cache folder and replaces them by the best ones stored there for this
+// device. It ignores simulated rates.
 func (r *runner) keepCeilings() {
 	if r.run.Simulated() || r.run.Ceilings == (gpuprof.Ceilings{}) {
 		return

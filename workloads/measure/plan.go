@@ -91,13 +91,13 @@ const (
 	blockSlack     = 1.25                   // length of a blocking kernel, relative to the caller's time per step
 	blockNS        = 20_000                 // added to that length
 	longestBlockNS = 50_000_000
-	longStep       = time.Second            // above it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // the same limit for blocks of turns
+	longStep       = time.Second            // step time above which blocks shrink to single steps
+	turnLong       = 200 * time.Millisecond // longStep for RunTurns
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples; more would only make the result large
 	clockMismatch  = 0.01
 	unevenSteps    = 0.1 // share by which mean and median of steps may differ
-	lookAgain      = 20  // the interval is computed again after a 20th more samples
+	lookAgain      = 20  // the interval is computed again when there are 1/20 more samples
 )
 
 func (p Plan) report(phase string, done, total float64, note string) {

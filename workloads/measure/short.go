@@ -44,7 +44,8 @@ type shortKernel struct {
 	stepS    float64 // by the kernel pass
 }
 
-// slope is a replayed kernel's seconds per step, one per round, and the difference of the slopes k..2k and 2k..4k.
+// slope is a replayed kernel's seconds per step, one per round. nonLinear is the relative difference between the slope
+// from 2k to 4k replays and the slope from k to 2k.
 type slope struct {
 	perStep   []float64
 	nonLinear float64

@@ -149,8 +149,9 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	return tune.Inconclusive
 }
 
-// jointIntervals returns for each ratio of a table the interval at which its verdict holds together with all others,
-// 95 % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
+// jointIntervals returns an interval and an adjusted p-value for each ratio of a table. All verdicts by these intervals
+// hold together with 95 % confidence (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test
+// rejects.
 func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
@@ -159,7 +160,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 		}
 	}
 	slices.Sort(ps)
-	first := 0 // first not rejected; all later ones are tested at its level
+	first := 0 // index of the first p-value that is not rejected; later ones get the same level
 	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
 		first++
 	}

@@ -17,14 +17,14 @@ import (
 type bench struct {
 	side    Side
 	dev     device.Device
-	own     bool
+	own     bool // no other session uses dev; close closes it
 	sess    workloads.Session
 	main    device.Stream
 	probe   edgeProbe
-	work    float64
+	work    float64 // per step, in unit
 	unit    string
-	error   float64
-	memory  int64
+	error   float64 // largest relative error against the float64 reference
+	memory  int64   // bytes
 	oneTime map[string]float64
 	ahead   int // number of steps whose input may be prepared while the session is idle
 	next    int

@@ -30,9 +30,9 @@ type Options struct {
 	Preset    string
 	Set       gpuprof.Settings // fixed in addition to the preset, in any spelling
 	Device    string           // value of --device
-	DeviceDoc string
-	Driver    string   // version of the GPU's driver, which compiles PTX; "" if unknown or on the host
-	Only      []string // knobs to change; empty: all tuning knobs
+	DeviceDoc string           // name of the device model
+	Driver    string           // version of the GPU's driver, which compiles PTX; "" if unknown or on the host
+	Only      []string         // knobs to change; empty: all tuning knobs
 	Goal      tune.Goal
 	Budget    time.Duration
 	MaxError  float64

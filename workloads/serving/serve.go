@@ -19,7 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// A load has blocks of at least blockTimes relaxation times of the queue each, and of at least blockLength requests.
+// The window of a load is divided into blocks, each of at least blockTimes relaxation times of the queue and at least
+// blockLength requests. If the time limit allows, the window is long enough for 20 such blocks.
 const (
 	blockTimes  = 10
 	blocks      = 20

@@ -172,7 +172,7 @@ func (d *Device) makeFlusher() error {
 }
 
 // libraryMemory allocates device memory for a library on a workload's stream, which Memory counts, and returns its
-// free function. (cuDNN's layers are freed with the device, so their memory is scratch.)
+// free function. GRU layers use allocateScratch instead, because they are freed only with the device.
 func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, free, err := d.allocateScratch(n, doing)
 	if err != nil {

@@ -41,8 +41,8 @@ type Account struct {
 	batches                                                      []int64
 
 	blocks []*block
-	n      int // index of the current block
-	each   int64
+	n      int   // index of the current block
+	each   int64 // requests of a full block
 }
 
 type block struct {

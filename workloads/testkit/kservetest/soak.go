@@ -32,7 +32,7 @@ type Soak struct {
 	Callers int
 	Pause   time.Duration
 	More    func(i int64) bool
-	// Leaves is the waiting time of a caller that leaves.
+	// Leaves is the time after which some callers cancel their request.
 	Leaves time.Duration
 
 	mu    sync.Mutex

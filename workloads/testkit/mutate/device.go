@@ -24,7 +24,8 @@ type Device struct {
 	results   []device.Buffer // host memory that copies from the device write to
 }
 
-// launched is one launch of a step. The address of its arguments identifies it: a plan keeps them.
+// launched is one launch of a step. The address of its arguments identifies it, because a session uses the same Args
+// each time it repeats the launch.
 type launched struct {
 	args   *device.Args
 	kernel *device.Kernel

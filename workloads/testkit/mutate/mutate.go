@@ -187,7 +187,7 @@ type opened struct {
 	next int // step
 }
 
-// start opens a session and takes steps until none has a launch that no earlier step had.
+// start opens a session and takes steps until three in a row have only launches that earlier steps had.
 func start(t *testing.T, open Open) *opened {
 	t.Helper()
 	h, err := host.Open(host.Options{Threads: 1, LargestCopy: cacheBytes, CeilingTries: 2})
