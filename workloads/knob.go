@@ -185,9 +185,9 @@ func Resolve(w Workload, preset string, set gpuprof.Settings) (gpuprof.Settings,
 	return out, nil
 }
 
-// Read returns canonical settings as a struct: a field with the tag knob:"NAME" holds that knob, and a struct that is
-// embedded is filled too. An int is the number, or the number of steps of an EveryKnob, and 0 for a word; a bool is
-// true for "on", or with the tag knob:"NAME=VALUE" for that value; a string is the spelling. Missing settings are zero.
+// Read returns canonical settings as a struct. A field with the tag knob:"NAME" holds that knob; embedded structs are
+// filled too. An int is the number, or the number of steps of an EveryKnob, and 0 for a word. A bool is true for "on",
+// or with the tag knob:"NAME=VALUE" for that value. A string is the spelling. Missing settings are zero.
 func Read[T any](set gpuprof.Settings) (out T) {
 	readFields(set, reflect.ValueOf(&out).Elem())
 	return out

@@ -43,8 +43,8 @@ type runContext struct {
 
 	step float64 // seconds; 0 if the run has too few samples for advice
 	// scale is the factor from a stage's exposed time to the largest time that it can take of the reported step.
-	// Exposed times are medians over steps with probes, if the run has such steps; the reported step has no probes,
-	// and may be as long as the upper end of its confidence interval.
+	// Exposed times are medians over steps with probes, if the run has such steps. The reported step has no probes
+	// then, and may be as long as the upper end of its confidence interval.
 	scale    float64
 	promised float64 // sum of the seconds that findings claim
 	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.

@@ -20,8 +20,9 @@ func (r *runner) measureCeilings() error {
 	return err
 }
 
-// moreCeilings measures the peak rates again in the middle and at the end of a run: at the start another program may
-// have used the memory, or the clocks may have been low. If that fails or takes too long, the earlier rates remain.
+// moreCeilings measures the peak rates again in the middle and at the end of a run. At the start another program may
+// have used the memory, or the clocks may have been low. If a measurement fails or takes too long, the earlier rates
+// remain.
 func (r *runner) moreCeilings() error {
 	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
 		return nil

@@ -65,8 +65,8 @@ type runner struct {
 	turns  bool  // the caller of RunTurns decides when blocks run
 }
 
-// Run executes a plan on a device that the caller opens and closes. Once the workload could be opened the result is
-// not nil; if an error ends the run early, its status is partial or invalid, and it has the measurements so far.
+// Run executes a plan on a device that the caller opens and closes. Once the workload is open, the result is not nil.
+// If an error ends the run early, the result's status is partial or invalid, and it has the measurements so far.
 func Run(ctx context.Context, dev device.Device, plan Plan) (*gpuprof.Run, error) {
 	return newRunner(ctx, dev, plan).execute()
 }

@@ -60,8 +60,8 @@ func (d drawn) pValue() float64 {
 	return min(1, 2*min(d.pBetter(), d.e.PNotAbove(0)))
 }
 
-// ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs: the
-// result is the trimmed mean of the logarithms of their ratios, so that bursts of other work affect it little. Blocks
+// ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs. The
+// result is then the trimmed mean of the logarithms of their ratios, which bursts of other work affect little. Blocks
 // with many figures are replicates: the result is the mean of their ratios (stats.Paired). Costs that are
 // equal in all blocks (bytes) are exact.
 func ratioOf(a, b [][]float64) drawn {

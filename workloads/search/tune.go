@@ -1,7 +1,7 @@
 // Package search finds the knobs of a workload that are worth changing, by measuring them. It compares every change
-// with the default in alternating blocks within one process, first the changes that findings about the starting point
-// name; then it tries combinations, and last it compares the winner with the default in fresh processes. It
-// recommends only settings that fresh processes confirm. The input is a workload and a device, the output a document
+// with the default in alternating blocks within one process, beginning with the changes that findings about the
+// default name. Then it tries combinations. Last it compares the winner with the default in fresh processes, and
+// recommends only settings that these processes confirm. The input is a workload and a device, the output a document
 // of package tune. It imports no concrete workload.
 //
 // Read top down: tune.go is the search from start to end, alternatives.go and findings.go list the changes to try,

@@ -1,6 +1,6 @@
 // Package vec holds the host device's inner loops over float32 vectors, which dominate the time of matrix products,
-// tensor products and activations: on amd64 with AVX2 and FMA assembly (vec_amd64.s), elsewhere gonum's kernels and
-// plain Go. Results differ slightly, because a fused multiply-add rounds once, not twice. Nothing allocates.
+// tensor products and activations. On amd64 with AVX2 and FMA they are assembly (vec_amd64.s), elsewhere plain Go and
+// gonum's kernels. Results differ slightly, because a fused multiply-add rounds once, not twice. Nothing allocates.
 package vec
 
 // Axpy adds alpha*x to y; x must be at least as long as y.

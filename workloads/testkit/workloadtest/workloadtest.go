@@ -20,8 +20,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Host opens the host device for the duration of the test. It measures the memory rates in buffers of 1 MiB if the
-// options name no size, and each rate twice: no test of a workload needs the rate of this machine.
+// Host opens the host device for the duration of the test. Unless the options set other values, it measures memory
+// rates in buffers of 1 MiB, and each rate only twice, because no test of a workload needs accurate rates.
 func Host(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
 	if o.LargestCopy == 0 {
