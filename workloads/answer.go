@@ -64,7 +64,7 @@ type Answer struct {
 	PyTorch string
 }
 
-// Target is a stage ("" for any) or, with Kernels, only its kernels whose names end with one of them.
+// Target is a stage ("" for any). With Kernels it covers only kernels of this stage whose names end with one of these.
 type Target struct {
 	Stage   string
 	Kernels []string

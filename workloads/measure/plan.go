@@ -38,7 +38,7 @@ type Plan struct {
 	// OwnDevice reports that the peer process of RunTurns uses another device, so that any other process on this
 	// device is foreign.
 	OwnDevice bool
-	// Note receives a sentence if the check deviates from the requested settings; may be nil.
+	// Note receives a sentence if Check ran a substitute for an implementation that failed; may be nil.
 	Note func(text string)
 	// NoEnergy omits the energy pass, which takes about four seconds.
 	NoEnergy bool

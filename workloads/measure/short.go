@@ -49,7 +49,7 @@ type shortKernel struct {
 type slope struct {
 	perStep   []float64
 	nonLinear float64
-	error     float64 // standard deviation of nonLinear
+	error     float64 // standard error of nonLinear
 }
 
 // shortLimit returns the shortest launch that a pair of events can resolve, in seconds.

@@ -186,7 +186,8 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// fewestBlocks is the least number of blocks whose extreme figures bound a 95 % interval of their median.
+// fewestBlocks is the least number of blocks for which the smallest and the largest figure bound a 95 % interval of the
+// median.
 const fewestBlocks = 6
 
 // medianOf returns the median and its interval in the goal's unit. Blocks with one figure each come from one process;

@@ -244,7 +244,7 @@ func (e *engine) reportProgress(phase, note string) {
 	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
-// errSpent ends a comparison without time; it is not an error of the search.
+// errSpent reports that no time is left for a comparison; the search then goes on without it.
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or returns the outcome stored in the journal, which holds all outcomes of this

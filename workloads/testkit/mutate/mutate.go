@@ -267,8 +267,8 @@ func (o *opened) results() []device.Buffer {
 	return out
 }
 
-// plan returns the launches of a step, each with its arguments in every step. Steps of different launches have a plan
-// each.
+// plan returns the launches of a step, each with its arguments in every step. Steps that launch different kernels have
+// separate plans.
 func (o *opened) plan() [][]operation {
 	var plans [][]operation
 	for _, step := range o.d.steps {
