@@ -244,7 +244,7 @@ func (e *engine) reportProgress(phase, note string) {
 	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
-// errSpent reports that no time is left for a comparison; the search then goes on without it.
+// errSpent reports that no time is left for a comparison. It ends the current part of the search, which is no failure.
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or returns the outcome stored in the journal, which holds all outcomes of this
