@@ -29,7 +29,7 @@ const (
 	CollateFaster                    // assemble batches in blocks
 	AddWorkers                       // let workers, or more of them, make batches
 	KeepWorkers                      // keep workers from epoch to epoch
-	FeedWorkers                      // another kind of worker, or more batches ahead
+	FeedWorkers                      // use another kind of worker, or prepare more batches ahead
 	CaptureGraph                     // replay the launches of a step as one graph
 	AllowAnyOrder                    // let sums be added in any order
 	SkipFill                         // do not fill memory before it is used
@@ -65,7 +65,7 @@ type Answer struct {
 	PyTorch string
 }
 
-// Target is a stage ("" for any) or, with Kernels, only its kernels whose names end with one of them.
+// Target is a stage ("" for any). With Kernels it covers only kernels of this stage whose names end with one of these.
 type Target struct {
 	Stage   string
 	Kernels []string

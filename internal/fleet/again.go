@@ -230,7 +230,7 @@ func (r *Report) Again() (off, healthy []string) {
 	return off, healthy
 }
 
-// alikeNodes reports whether two nodes have a GPU model in common, or the model is unknown.
+// alikeNodes reports whether two nodes have a GPU model in common, or the model of a is unknown.
 func (r *Report) alikeNodes(a, b string) bool {
 	return len(r.kinds[a]) == 0 || slices.ContainsFunc(r.kinds[a], func(k string) bool { return slices.Contains(r.kinds[b], k) })
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -201,7 +202,8 @@ func (s *Store) readSession(ctx context.Context, name string) ([]byte, error) {
 
 // refuseNewer returns an error if all objects have newer layouts; otherwise it lists the newer objects as skipped.
 func (x *index) refuseNewer(store string, newer map[string]int, readable bool) error {
-	for version, n := range newer {
+	for _, version := range slices.Sorted(maps.Keys(newer)) {
+		n := newer[version]
 		if !readable {
 			return gpuprof.Errorf(gpuprof.ErrInput, "reading the store %s: its layout is %s and this gpuprof reads %s", store, version, root).WithFix("update gpuprof")
 		}

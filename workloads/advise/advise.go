@@ -1,10 +1,10 @@
 // Package advise turns the figures of a run into advice: the knob to change, the largest possible saving, the command
 // that tests it, and the equivalent line of a PyTorch program.
 //
-// A finding rests on spans measured in its own run. Its bound never exceeds the exposed time that it accounts for,
-// and only one finding claims each exposed second, so all bounds of a run add up to no more than its step. If a sweep
-// contains the setting that a rule would suggest, the measured difference replaces the bound, and a setting that
-// measured no gain is not suggested.
+// A finding rests on spans measured in its own run. Its bound is the most that it can save, and never exceeds the
+// exposed time of its stages: the time that no other stage hides. Only one finding claims each exposed second, so all
+// bounds of a run add up to no more than its step. If a sweep contains the setting that a rule would suggest, the
+// measured difference replaces the bound, and a setting that measured no gain is not suggested.
 package advise
 
 import (

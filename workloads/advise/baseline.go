@@ -17,8 +17,8 @@ const leastExplained = 0.1
 
 // AgainstBaseline explains, stage by stage, the difference that a comparison found: first by the knobs that differ
 // and act on the stage, then by the environment, last by the code. If new is slower, a finding names the knob that
-// would close the gap (From is new's value, To old's), and ClaimS is the stage's own change in seconds per step. If
-// new is faster, nothing is claimed. new is a result of gpuprof with its knobs, from compare.FromRun or results.Read.
+// would close the gap: From is new's value, To old's. ClaimS is the stage's own change in seconds per step. If new is
+// faster, nothing is claimed. new is a result of gpuprof with its knobs, from compare.FromRun or results.Read.
 // The findings are empty if nothing changed. o shortens the commands, as in Findings.
 func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options) []gpuprof.Finding {
 	out := []gpuprof.Finding{}
@@ -89,9 +89,9 @@ func opposedShare(causes []compare.Cause) float64 {
 	return back
 }
 
-// explainers returns the differences that can have changed a stage. They are all of one kind, the first one with any
-// difference: knobs that act on the stage, knobs without declared stages, the environment, the code, and last the
-// seed of the input.
+// explainers returns the differences that can have changed a stage, all of one kind. It tries these kinds in order and
+// returns the first with any difference: knobs that act on the stage, knobs without declared stages, the environment,
+// the code, the seed of the input.
 func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {

@@ -17,8 +17,8 @@ const (
 	leastShare = 0.05
 	// steadyShare is the share of the step that the time of a finding's stages must reach in at least three of four steps.
 	steadyShare = 0.8 * leastShare
-	// mostScale is the largest ratio of a step's upper bound to its median by which claims are scaled; a run with a
-	// wider interval is noise.
+	// mostScale limits the factor by which claims are scaled: the upper end of the step's confidence interval, divided
+	// by the median. A run with a wider interval is noise.
 	mostScale = 1.05
 	// leastSamples is the least number of samples for an interval of the median; fewer prove nothing.
 	leastSamples = 10
@@ -43,8 +43,8 @@ type runContext struct {
 
 	step float64 // seconds; 0 if the run has too few samples for advice
 	// scale is the factor from a stage's exposed time to the largest time that it can take of the reported step.
-	// Exposed times are medians over steps with probes, if the run has such steps; the reported step has no probes,
-	// and may be as long as the upper end of its confidence interval.
+	// Exposed times are medians over steps with probes, if the run has such steps. The reported step has no probes
+	// then, and may be as long as the upper end of its confidence interval.
 	scale    float64
 	promised float64 // sum of the seconds that findings claim
 	// rows holds the stages' exposed times by sample or, if a step's work repeats every k steps, means of k samples.
@@ -146,8 +146,8 @@ func (s *runContext) repeatPeriod(stage string) (knob string, steps int) {
 // weights maps stages to the share of their exposed time, 0 to 1, that a rule is about.
 type weights map[string]float64
 
-// typical returns the seconds of a usual step in the stages of w, each multiplied by its weight: the median, which
-// disturbed steps do not move.
+// typical returns the median over the steps of the weighted sum of a step's seconds in the stages of w. A few disturbed
+// steps do not change it.
 func (s *runContext) typical(w weights) float64 {
 	x := s.sortedSums(w)
 	if len(x) == 0 {
@@ -188,7 +188,7 @@ type advice struct {
 	stage    string
 	knob, to string
 	also     []string // further knobs to change with it, as name=value
-	of       weights  // the exposed time that it is about
+	of       weights  // share of each stage's exposed time that the finding explains
 	want     float64  // seconds; cut to the time in of
 	evidence map[string]any
 	command  string // if not the sweep of knob

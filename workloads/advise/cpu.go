@@ -2,8 +2,8 @@ package advise
 
 import "github.com/gpuprof/gpuprof"
 
-// leastHad is the share of the CPUs that must have been available to a run for claims about the host: with fewer, the
-// gain of another thread depends on other programs.
+// leastHad is the least share of the CPUs that must have been available to a run for claims about the host. With fewer
+// CPUs, the gain of another thread depends on other programs.
 const leastHad = 0.9
 
 // availableCPUs returns how many CPUs were available to the run: those that it used and those that were idle, at most

@@ -53,7 +53,8 @@ func (s *runContext) findStarvation() []gpuprof.Finding {
 	return s.offer(a)
 }
 
-// epochWait returns the starved seconds per step in steps that start workers, which wait far longer than the median.
+// epochWait returns the seconds per step that the device waits because workers start in a few steps. These steps wait
+// far longer than the median step, so the result is the wait averaged over a cycle, minus twice the median wait.
 func epochWait(s *runContext) float64 {
 	stStarved := s.stage(gpuprof.RoleInput)
 	st := s.run.Stage(stStarved)

@@ -10,9 +10,9 @@ import (
 // farFactor is the ratio of a stage's time to its roofline bound above which the stage is far from its roofline.
 const farFactor = 2
 
-// findFarFromRoofline reports a stage that takes much longer than its minimal arithmetic and traffic for a reason in
-// the run's own figures: it writes every intermediate result to memory, or does not use an available library. If no
-// knob removes the reason, there is no finding.
+// findFarFromRoofline reports a stage that takes much longer than its minimal arithmetic and traffic. The reason must
+// be in the run's own figures: the stage writes every intermediate result to memory, or does not use an available
+// library. If no knob removes the reason, there is no finding.
 func (s *runContext) findFarFromRoofline() []gpuprof.Finding {
 	var out []gpuprof.Finding
 	for _, f := range s.findFixes(workloads.Fuse) {

@@ -35,7 +35,7 @@ func (s *runContext) findMeasuredGains() []gpuprof.Finding {
 		}
 	}
 	var out []gpuprof.Finding
-	// Knobs claim in order of their gains.
+	// The knob with the largest gain claims time first.
 	knobs := slices.SortedFunc(maps.Keys(best), func(a, b string) int {
 		return cmp.Or(cmp.Compare(best[b].Throughput.Series.Median, best[a].Throughput.Series.Median), cmp.Compare(a, b))
 	})
@@ -81,10 +81,10 @@ func (s *runContext) gainOver(b *gpuprof.Run) float64 {
 	return min(blocks, s.run.Step.Median-b.Step.Median*work/s.workOf(b))
 }
 
-// slowerThan reports whether run a is faster by both tests: the intervals of the throughput do not overlap, and for
-// the same work the upper quartile of a's steps is below the lower quartile of this run's. The second test is needed
-// because a sweep's runs follow each other in time, while their intervals come from one process each and do not
-// include changes of the machine between them.
+// slowerThan reports whether run a is faster by two tests. The intervals of the throughput do not overlap. For the
+// same work, the upper quartile of a's steps is below the lower quartile of this run's. The second test is needed
+// because the runs of a sweep follow each other in time. Their intervals come from one process each and do not include
+// changes of the machine between the runs.
 func (s *runContext) slowerThan(a *gpuprof.Run) bool {
 	if !(a.Throughput.Series.CI95[0] > s.run.Throughput.Series.CI95[1]) { // false if either has no interval
 		return false

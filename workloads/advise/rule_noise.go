@@ -9,7 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// unsure lists the warnings that alone make the run's times, the cost of its probes or its telemetry unreliable.
+// unsure lists warnings, each of which makes the run's times, the cost of its probes or its telemetry unreliable.
 var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "energy-invalid"}
 
 // noisy lists the warnings that explain scattered figures; without scatter a busy machine does no harm.

@@ -53,7 +53,7 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 	trims := remedy == workloads.KeepPool
 	if !s.cuda() && at == most && !trims {
 		// On the host device a wait is a hand-over between threads. One per step remains: without other waits the
-		// caller waits for a slot. (In a trim the wait is the smallest part.)
+		// caller waits for a slot. This does not matter for a trimmed pool, where the wait is the smallest cost.
 		of[stSync] = max(0, me.points-1) / points
 	}
 	var also []string
@@ -92,9 +92,9 @@ func (s *runContext) findStall(remedy workloads.Remedy) []gpuprof.Finding {
 }
 
 // handOver returns the reason why waits and launches on the host device claim nothing; "" on a GPU. On the host
-// device the caller and the kernels are threads that wake each other. A run shows neither how these wake-ups change
-// with the knob, nor the cost of memory that kernels touch first: bounds by exposed time were 0.7 to 0.8 times the
-// gain.
+// device the caller and the kernels are threads that wake each other. A run does not show how these wake-ups change
+// with the knob, or what memory costs that kernels touch first. Bounds by exposed time were too low: 0.7 to 0.8 times
+// the measured gain.
 func (s *runContext) handOver() string {
 	if s.cuda() {
 		return ""
@@ -102,8 +102,8 @@ func (s *runContext) handOver() string {
 	return "on the host device a wait is a hand-over between threads; run the command to measure the gain of the knob"
 }
 
-// drainedStages returns the stages in which the device waits for the caller with an empty queue: launches, gaps, and
-// the part of the caller's own work that the machine can overlap with the device's.
+// drainedStages returns the stages in which the device has an empty queue and waits for the caller. These are launches,
+// gaps, and the part of the caller's own work that the machine can overlap with the device's work.
 func (s *runContext) drainedStages() weights {
 	w := weights{stLaunch: 1, stGap: 1}
 	for st := range s.stepStages() {
@@ -136,8 +136,8 @@ func (s *runContext) loadingPeriod() float64 {
 	return (sample + collate) / workers
 }
 
-// displacedGain returns the seconds of a gain that loader workers take up. While one thread does avoidable work, the
-// workers use the other CPUs of the host device; without this work the kernels and workers compete for all n CPUs.
+// displacedGain returns the part of a gain, in seconds, that loader workers consume. While one thread does avoidable
+// work, the workers use the other CPUs of the host device. Without this work kernels and workers compete for all CPUs.
 func (s *runContext) displacedGain(gain float64) float64 {
 	n := s.cpus()
 	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {

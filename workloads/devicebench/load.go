@@ -113,8 +113,8 @@ func difference(a, b map[string]float64) map[string]float64 {
 	return out
 }
 
-// readTracks takes clock, power and temperature from the load's second half, which began at the time from, and the
-// link's generation from the time before the load, which began at start.
+// readTracks takes clock, power and temperature from the load's second half, which begins at from. It takes the link's
+// generation from the time before the load, which begins at start. Both times are seconds since the telemetry began.
 func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64) {
 	inf := math.Inf(1)
 	for _, m := range []struct {

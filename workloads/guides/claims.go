@@ -13,7 +13,7 @@ import (
 type Claim struct {
 	ID, Guide, Claim, Figure string
 	// Speedup is the least ratio that the guide promises, the time of A divided by the time of B. 0: the guide gives
-	// no figure for time, or claims a loss without one.
+	// no figure for time.
 	Speedup float64
 	// Placebo marks a change that should have no effect; an interval that excludes 1 is then a discovery.
 	Placebo bool

@@ -20,7 +20,7 @@ const (
 // tooDear reports whether stage events must be excluded from the timed step because they may cost more than limit, a
 // share of the step. o is the measured ratio of the step with events to the step without. The events are excluded if
 // the interval of o is above the limit, or extends above it and the calibrated share is above it too. calibrated is
-// +Inf where events cost more than their recording, because they separate back-to-back kernels of a GPU.
+// +Inf on a GPU: its events also separate back-to-back kernels, so calibration gives no upper bound of their cost.
 func tooDear(o gpuprof.Ratio, limit, calibrated float64) bool {
 	return o.CI95[0]-1 > limit || o.CI95[1]-1 > limit && calibrated > limit
 }
@@ -68,9 +68,9 @@ func (r *runner) calibratedShare() float64 {
 	return c.Seconds / stats.Median(steps)
 }
 
-// decideApart excludes stage events from the timed steps if they cost too much: the step of bare blocks, which are
-// recorded without stage events, becomes the step of the run. Until then sampling alternates bare and probed blocks.
-// Without enough pairs of blocks the calibrated cost decides. On a GPU the ladder may have decided before.
+// decideApart excludes stage events from the timed steps if the events cost too much: the run then reports the step
+// times of the bare blocks, which have no stage events. Without enough pairs of bare and probed blocks, the calibrated
+// cost decides. On a GPU the ladder may have decided before.
 func (r *runner) decideApart() {
 	o, dear := r.run.Overhead, r.calibratedShare()
 	limit := r.run.Device.ProbeLimit()
@@ -100,15 +100,15 @@ func (r *runner) warnApart(cost string) {
 		"make the step longer (a larger batch) to time both at once")
 }
 
-// inAStep is the ratio of a span's cost in a step to its cost in a series of spans, which calibrates it: in the
-// series, code and data are in the cache and no other stream runs. With steps of 4 us on two busy cores the ratio was
-// at most 1.6 (lower end of the measured overhead, divided by the calibrated cost).
+// inAStep is the assumed ratio of a span's cost inside a step to its calibrated cost. Calibration runs spans in
+// sequence, with code and data in the cache and no other stream. With steps of 4 us on two busy cores the ratio was at
+// most 1.6 (lower end of the measured overhead, divided by the calibrated cost).
 const inAStep = 2
 
 // spanRounds is the number of calibration rounds. The median counts, because a round may be interrupted.
 const spanRounds = 15
 
-// calibrateSpans measures the cost of a span on the host alone, and with events, which also take stream time.
+// calibrateSpans measures the cost of a span that only reads the host clock, and of a span that also records events.
 func (r *runner) calibrateSpans() error {
 	costs := map[string]float64{}
 	for name, s := range map[string]device.Stream{costHostSpan: nil, costDeviceSpan: r.sess.Main()} {
@@ -129,7 +129,8 @@ func (r *runner) calibrateSpans() error {
 	return nil
 }
 
-// spanTime returns the caller's seconds per span, over the spans of several steps.
+// spanTime records spans on stream s (host spans if s is nil), as many as several steps can have. It returns the
+// caller's seconds per span.
 func (r *runner) spanTime(s device.Stream) (float64, error) {
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		return 0, err

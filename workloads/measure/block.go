@@ -122,13 +122,13 @@ func (r *runner) runSteps(n int) (int, error) {
 	return n, nil
 }
 
-// prepareStep enqueues work before a step on the main stream: in mode cold the kernel that clears the cache, and for
-// blocked steps a kernel that spins for as long as the caller takes to enqueue the step. The step's launches queue up
-// behind it, so the device runs them without waiting for the caller.
+// prepareStep enqueues work before a step on the main stream. In mode cold this is the kernel that clears the cache.
+// For blocked steps it is a kernel that spins for as long as the caller takes to enqueue the step. The step's launches
+// queue up behind this kernel, so the device runs them without waiting for the caller.
 //
-// Steps of mode cold are blocked, because each begins on an idle device and would otherwise measure the caller; so are
-// the steps of the kernel pass, which measures kernels alone. In modes steady, hot and host the caller's pace is part
-// of a step and appears as launch and gap.
+// Steps of mode cold are blocked, because each begins on an idle device and would otherwise measure the caller. Steps
+// of the kernel pass are blocked too, because it measures kernels alone. In modes steady, hot and host the caller's
+// pace is part of a step and appears as launch and gap.
 func (r *runner) prepareStep() error {
 	main := r.sess.Main()
 	if r.cold {

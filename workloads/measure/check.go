@@ -51,7 +51,7 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 }
 
 // checkSession compares an open session with its reference and with theory. The parameter known is the path of a
-// cache of the checks against theory, for other settings of the same build; "" for no cache.
+// cache of the checks against theory, which all settings of a build share; "" for no cache.
 func (p Plan) checkSession(ctx context.Context, sess workloads.Session, known string) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if t, is := sess.(workloads.Theorist); is && err == nil {

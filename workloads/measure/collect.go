@@ -14,7 +14,7 @@ type samples struct {
 	step   []float64
 	bare   []float64
 	probed []float64 // periods of the separate pass with stage events
-	// [column][sample], a column per stage, then launch and gap.
+	// Seconds, indexed [column][sample]: a column per stage, then one for launch and one for gap.
 	device, host, exposed [][]float64
 	rates                 []float64 // steps per second, one per block of the step
 	order                 []gpuprof.Order
@@ -23,7 +23,7 @@ type samples struct {
 	blocks                int
 	probedPairs           [][]float64 // one list per pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
-	mismatches            []float64 // of the clocks, one per block
+	mismatches            []float64 // block.mismatch of each block
 }
 
 func newSamples(stages []gpuprof.Stage) *samples {
@@ -89,7 +89,8 @@ func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	}
 }
 
-// intervalsOf lists the intervals that stages can own: device spans by event times, host spans by the caller's clock.
+// intervalsOf lists the recorded intervals with their owners (see ownerOf). Every span gives an interval by the
+// caller's clock; a device span also gives one by its event times.
 func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	out := make([]interval, 0, 2*len(b.Spans))
 	for _, sp := range b.Spans {
@@ -101,7 +102,8 @@ func intervalsOf(b *events.Block, stages []gpuprof.Stage) []interval {
 	return out
 }
 
-// stageSums sums device and host time per step and column. Host time in device stages also counts as launch.
+// stageSums sums device and host time in nanoseconds per step and column (see samples). Host time in device stages
+// also counts as launch.
 func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 	steps := len(b.Begin) - 1
 	dev, host = make([][]int64, steps), make([][]int64, steps)

@@ -22,7 +22,7 @@ const (
 	idleTime      = time.Second
 	idleUpdates   = 10
 	idleCap       = 3 * time.Second
-	energyApart   = 0.05
+	energyApart   = 0.05 // largest valid difference of counter and power readings, as a share of the power
 	energyPoll    = 2 * time.Millisecond
 	powerPolls    = 5 // readings of the counter per reading of the power
 	energyParts   = 10
@@ -94,7 +94,8 @@ func (w *wattmeter) end() {
 	w.done.Wait()
 }
 
-// meanPower returns the counter's mean power in watts, as a Theil-Sen slope, which late readings do not change.
+// meanPower returns the mean power in watts by the counter, and the seconds and the number of counter updates that it
+// covers. The power is a Theil-Sen slope, which late readings hardly change.
 func (w *wattmeter) meanPower() (power, seconds float64, updates int) {
 	n := len(w.moves)
 	if n < 2 {

@@ -39,7 +39,7 @@ type processNote struct {
 }
 
 // rememberProcess estimates from the history how much another process may differ. It appends this process if its run
-// is complete, not simulated and has enough samples. Turns with a peer are no separate process: it skips them.
+// is complete, not simulated and has enough samples. It skips runs by RunTurns, which alternate with another process.
 func (r *runner) rememberProcess() {
 	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" {
 		return

@@ -209,7 +209,7 @@ func (s *sensor) end() {
 	}
 }
 
-// level holds the median and error of one quantity per warm-up window.
+// level holds, for each warm-up window, the median of one quantity and the standard error of this median.
 type level struct {
 	name            string
 	limit           float64

@@ -12,8 +12,8 @@ import (
 )
 
 // kernelPass runs a few steps with an event before and after every launch. Its times only show how a stage divides
-// into kernels; they are no samples of the step. Its counters are exact: it starts at step 0 and runs whole cycles, so
-// every run of a plan has the same counters.
+// into kernels; they are no samples of the step. Its counters are exact: it starts at step 0 and runs whole cycles
+// (workloads.Session.Cycle), so every run of a plan has the same counters.
 func (r *runner) kernelPass() error {
 	r.plan.report("kernels", 0, 1, "")
 	cycle := r.sess.Cycle()

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads"
 )
 
-// The ladder measures what each probe costs: it runs the same steps with more and more probes (rungs), in blocks of
-// random order, and compares each rung with the one before by the host clock.
+// The ladder measures what each probe costs. It runs the same steps with more and more probes (rungs), in blocks of
+// random order. By the host clock it compares each rung with the one that has the same probes except the newest.
 const (
 	ladderRounds      = 8
 	ladderLeastRounds = 3 // for an interval

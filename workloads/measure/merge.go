@@ -202,7 +202,7 @@ func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 	return runs[0].Overhead
 }
 
-// mergeTelemetry puts all readings on the first process's clock, with an unknown reading between two processes.
+// mergeTelemetry puts all readings on the first process's clock, with an unknown reading (NaN) between two processes.
 func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
 	out := map[string]gpuprof.Track{}
 	for _, r := range runs {

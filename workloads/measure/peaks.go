@@ -20,8 +20,9 @@ func (r *runner) measureCeilings() error {
 	return err
 }
 
-// moreCeilings measures the peak rates again in the middle and at the end of a run: at the start another program may
-// have used the memory, or the clocks been low. If that fails or takes too long, the earlier rates remain.
+// moreCeilings measures the peak rates again in the middle and at the end of a run. At the start another program may
+// have used the memory, or the clocks may have been low. If a measurement fails or takes too long, the earlier rates
+// remain.
 func (r *runner) moreCeilings() error {
 	if r.run.Simulated() || time.Since(r.started) > r.plan.MaxTime {
 		return nil
@@ -32,7 +33,8 @@ func (r *runner) moreCeilings() error {
 	return nil
 }
 
-// keepCeilings stores the run's rates, unless simulated, and makes them the best measured on this machine.
+// keepCeilings stores the run's peak rates in the cache folder and replaces them by the best ones stored there for this
+// device. It ignores simulated rates.
 func (r *runner) keepCeilings() {
 	if r.run.Simulated() || r.run.Ceilings == (gpuprof.Ceilings{}) {
 		return
@@ -57,9 +59,8 @@ func (r *runner) addBounds() {
 	}
 }
 
-// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. If this floor
-// is above the mean latency, it is wrong, because of a nearer cache or of a peak rate measured too low, and is
-// dropped.
+// addLatencyFloor computes the least possible latency: a batch of one request, its stages in sequence. It drops a floor
+// above the mean latency, which is wrong: the data came from a nearer cache, or a peak rate was measured too low.
 func (r *runner) addLatencyFloor() {
 	q := r.run.Requests
 	if q == nil {

@@ -38,7 +38,7 @@ type Plan struct {
 	// OwnDevice reports that the peer process of RunTurns uses another device, so that any other process on this
 	// device is foreign.
 	OwnDevice bool
-	// Note receives a sentence if the check deviates from the requested settings; may be nil.
+	// Note receives a sentence if Check ran a substitute for an implementation that failed; may be nil.
 	Note func(text string)
 	// NoEnergy omits the energy pass, which takes about four seconds.
 	NoEnergy bool
@@ -76,9 +76,9 @@ func ParseWarmup(s string) (Warmup, error) {
 
 // Constants of the measuring method.
 const (
-	minSamples     = 10     // before any stop
+	minSamples     = 10     // least samples before sampling may end
 	minPairs       = 3      // pairs of probed and bare blocks, for the overhead's interval
-	halfWidthGoal  = 0.0125 // a quarter of the default threshold of 5 %
+	halfWidthGoal  = 0.0125 // of the step's interval, relative to the step: a quarter of the default threshold of 5 %
 	settleWindows  = 5
 	settleSpread   = 0.01 // of the step time
 	settleClock    = 0.01
@@ -91,13 +91,13 @@ const (
 	blockSlack     = 1.25                   // length of a blocking kernel, relative to the caller's time per step
 	blockNS        = 20_000                 // added to that length
 	longestBlockNS = 50_000_000
-	longStep       = time.Second            // above it, blocks shrink to single steps
-	turnLong       = 200 * time.Millisecond // the same limit for blocks of turns
+	longStep       = time.Second            // step time above which blocks shrink to single steps
+	turnLong       = 200 * time.Millisecond // longStep for RunTurns
 	turnSteps      = 3
 	enoughInTurn   = 500 // samples; more would only make the result large
 	clockMismatch  = 0.01
 	unevenSteps    = 0.1 // share by which mean and median of steps may differ
-	lookAgain      = 20  // the interval is computed again after a 20th more samples
+	lookAgain      = 20  // the interval is computed again when there are 1/20 more samples
 )
 
 func (p Plan) report(phase string, done, total float64, note string) {

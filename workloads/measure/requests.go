@@ -67,7 +67,7 @@ func (r *runner) judgeRequests(q *loadtest.Requests) {
 	median, hasMedian := q.Latency.At(0.5)
 	if q.SenderLate != "" {
 		r.warn("generator-late", q.SenderLate, lateFix)
-		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // later than the median latency: no latency of the service is left
+		if q.Told() == 0 && r.run.Status == gpuprof.Complete { // the sender's delay determines even the median latency
 			r.run.Status, r.run.Reason = gpuprof.Partial, loadtest.ReasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency, so the latencies measure the sender").
 				WithFix("lower the rate, or stop other programs on the machine")

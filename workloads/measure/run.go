@@ -65,8 +65,8 @@ type runner struct {
 	turns  bool  // the caller of RunTurns decides when blocks run
 }
 
-// Run executes a plan on a device that the caller opens and closes. Once the workload could be opened the result is
-// not nil; if an error ends the run early, its status is partial or invalid, and it has the measurements so far.
+// Run executes a plan on a device that the caller opens and closes. Once the workload is open, the result is not nil.
+// If an error ends the run early, the result's status is partial or invalid, and it has the measurements so far.
 func Run(ctx context.Context, dev device.Device, plan Plan) (*gpuprof.Run, error) {
 	return newRunner(ctx, dev, plan).execute()
 }
@@ -186,7 +186,7 @@ func (r *runner) prepareProbes() error {
 		spans += 2 * s.MaxSpans
 	}
 	var err error
-	// Many short steps or few long steps: the number of events limits a block.
+	// The number of events limits a block: the more spans a step has, the fewer steps fit.
 	capacity := min(128, max(8, 20000/spans))
 	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
 		return err
@@ -329,8 +329,8 @@ func (r *runner) isDecided(spent time.Duration) bool {
 	return true
 }
 
-// halfWidth returns half of the interval of the step that would be reported, relative to it. open reports that the
-// probe's overhead may be above or below its limit, which justifies up to half of the time budget.
+// halfWidth returns half the width of the confidence interval of the step that would be reported, relative to the
+// step. open reports that the probe's overhead may still be above or below its limit; isDecided then samples longer.
 func (r *runner) halfWidth() (half float64, open bool) {
 	r.looked += len(r.samples.step) + len(r.samples.bare)
 	step, limit := r.samples.step, r.run.Device.ProbeLimit()

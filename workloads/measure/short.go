@@ -44,11 +44,12 @@ type shortKernel struct {
 	stepS    float64 // by the kernel pass
 }
 
-// slope is a replayed kernel's seconds per step, one per round, and the difference of the slopes k..2k and 2k..4k.
+// slope is a replayed kernel's seconds per step, one per round. nonLinear is the relative difference between the slope
+// from 2k to 4k replays and the slope from k to 2k.
 type slope struct {
 	perStep   []float64
 	nonLinear float64
-	error     float64 // standard deviation of nonLinear
+	error     float64 // standard error of nonLinear
 }
 
 // shortLimit returns the shortest launch that a pair of events can resolve, in seconds.

@@ -134,10 +134,10 @@ func (s *samples) clocksDiffer() (share float64, yes bool) {
 	return share, share > clockMismatch
 }
 
-// exampleStep returns the spans of one step of the last probed block, the one with the period closest to the block's
-// median, and the launches of one step of the kernel pass. It includes all spans of neighbouring steps that overlap
-// the step. The caller enqueues a step, and may copy its data, while the device still runs earlier steps. So the
-// example begins with the step's own first span, at most as many steps earlier as the pipeline is deep.
+// exampleStep returns the spans of the typical step of the last probed block (see typicalStep), and the launches of one
+// step of the kernel pass. It includes all spans of neighbouring steps that overlap the step. The caller enqueues a
+// step, and may copy its data, while the device still runs earlier steps. So the example begins with the step's first
+// span on the host, but no more steps earlier than the pipeline is deep.
 func (r *runner) exampleStep() []gpuprof.Span {
 	out := []gpuprof.Span{}
 	if r.example == nil {

@@ -37,13 +37,13 @@ type LastLoad struct {
 func (LastLoad) Error() string { return "the turns are over, and a load is to come" }
 
 // RunTurns is Run for a caller that decides when steps run, so that two processes can take turns. After check and
-// warm-up it calls next with a Turn without samples, and after each turn with the result of that turn. next returns
-// the duration of the coming turn, or io.EOF or LastLoad after the last; any other error ends the run as partial.
+// warm-up it calls next with a Turn without samples, and after each turn with its result. next returns the duration
+// of the coming turn, or io.EOF or LastLoad after the last turn. Any other error ends the run as partial.
 // Between turns the run does no work, and a session that works ahead is paused (workloads.Pauser).
 //
 // A turn first warms the caches with at least one step. Then it runs bare blocks for samples of the step and probed
 // blocks for samples of the stages: at least 3 samples of each, or 1 if steps exceed 200 ms, at most 500. Samples of
-// the step always come from bare blocks, because the steps of two compared processes must be of one kind; the probe's
+// the step always come from bare blocks, because the steps of two compared processes must be of one kind. The probe's
 // cost is not measured and may exceed the limit. The plan's MinTime, MaxTime and Samples have no effect. The run has
 // no telemetry, ladder, energy or ceilings; counters come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev device.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {

@@ -15,10 +15,10 @@ import (
 // Change is one knob with its current and its new value.
 type Change struct{ Knob, From, To string }
 
-// Alternatives lists the changes to try, each of one knob from its value in base to another one. It covers the tuning
-// knobs: not model knobs, which change the computation, not knobs that name a file, and not those in fixed. If the list
-// only is not empty, Alternatives covers just the tuning knobs in that list, also those in fixed; an unknown or model
-// knob in the list is ErrUsage.
+// Alternatives lists the changes to try. Each changes one knob from its value in base to another value. Model knobs,
+// which change the computation, knobs that name a file, and knobs in fixed are left out. If the parameter only is not
+// empty, all knobs outside this list are left out too, but knobs in both only and fixed are changed. An unknown or
+// model knob in only is an ErrUsage.
 //
 // A knob's new values are its list Try, then its other values. Without a list Try a whole number is also doubled,
 // halved, quadrupled and quartered; an empty Try gives none. The changes begin with the first value of each knob, in an

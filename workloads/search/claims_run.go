@@ -36,9 +36,9 @@ const (
 )
 
 // RunClaims tests the tuning guides' performance claims (package guides) that can be tested on this device, and as a
-// control compares a setting with itself. find returns a workload by name, or nil. fresh runs one setting as a run of
-// its own; if it is nil, claims that need such a run are not tested. Once the test has begun, the result is not nil; if
-// ctx ends, it is partial and can be resumed.
+// control compares a setting with itself. find returns a workload by name, or nil. fresh measures one setting in a
+// complete run in a new process; if it is nil, claims that need this are not tested. Once the test has begun, the
+// result is not nil; if ctx ends, it is partial and can be resumed.
 func RunClaims(ctx context.Context, o Options, find func(name string) workloads.Workload, fresh func(ctx context.Context, w workloads.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*tune.Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -204,8 +204,8 @@ func (c *claimRunner) testFirst(k guides.Claim, row *tune.ClaimRow, limit time.D
 	return nil
 }
 
-// measureSittings compares a claim's sides in several sittings, each a block of the outcome; nil if time lacked for
-// one.
+// measureSittings compares a claim's sides in several sittings. The outcome has one block per sitting; it is nil if
+// there was no time for a single one.
 func (c *claimRunner) measureSittings(k guides.Claim, limit time.Duration) (*tune.Outcome, error) {
 	var sat []*tune.Outcome
 	began := c.spent()

@@ -25,7 +25,8 @@ func (e *engine) combine() ([]Change, error) {
 	return e.improveBest(ranked, best, []phase{e.findingsTogether, e.add, e.dropUseless, e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// perhaps is the p-value up to which a change is confirmed; it may be large, since confirmation measures new data.
+// perhaps is the largest p-value at which a change is worth confirming; it may be large, since the confirmation
+// measures new data.
 const perhaps = 0.1
 
 // isPromising reports whether a change looks better by at least the equivalence margin.

@@ -14,7 +14,7 @@ import (
 // of the confirmations, so that no sentence contradicts them.
 func (e *engine) conclude() {
 	c := &e.out.Conclusion
-	if e.over != "" && len(e.out.Confirmations) == 0 { // without a command: the default's own command exceeds a limit
+	if e.over != "" && len(e.out.Confirmations) == 0 { // recommend no command: even the default exceeds a limit
 		*c = tune.Conclusion{Verdict: tune.NothingFits, Text: e.nothingFits()}
 		return
 	}
@@ -138,8 +138,8 @@ func (e *engine) countVerdict(v tune.Verdict) int {
 	return n
 }
 
-// moreTime names the budget that could change the result: enough to look at every change once and to confirm one, by
-// the times of this search's comparisons and processes. With a budget of this size only noise remains as the cause.
+// moreTime names the budget that could change the result: enough to measure every change once and to confirm one,
+// estimated from this search's comparisons and processes. If the budget was already that large, noise is the cause.
 func (e *engine) moreTime() string {
 	look := max(e.comparisonSeconds(), 0.5)
 	screen := float64(len(e.out.Effects)) * look / (screenUntil - findingsShare)

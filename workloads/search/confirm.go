@@ -24,8 +24,8 @@ const (
 	leastProcess   = 1500 * time.Millisecond
 	mostProcess    = 6 * time.Second
 	mostFinalists  = 2
-	// wrongly is the error rate of confirming one finalist without effect; each look before the last spends earlyLook
-	// of it.
+	// wrongly is the probability of confirming a finalist that has no effect. Each test before the last process uses
+	// up earlyLook of it.
 	wrongly   = 0.005
 	earlyLook = 0.0015
 )

@@ -60,8 +60,8 @@ func (d drawn) pValue() float64 {
 	return min(1, 2*min(d.pBetter(), d.e.PNotAbove(0)))
 }
 
-// ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs: the
-// result is the trimmed mean of the logarithms of their ratios, so that bursts of other work affect it little. Blocks
+// ratioOf estimates the ratio B/A. Blocks with one figure each come from one process and were measured in pairs. The
+// result is then the trimmed mean of the logarithms of their ratios, which bursts of other work affect little. Blocks
 // with many figures are replicates: the result is the mean of their ratios (stats.Paired). Costs that are
 // equal in all blocks (bytes) are exact.
 func ratioOf(a, b [][]float64) drawn {
@@ -97,8 +97,8 @@ func trimmedMean(logs []float64, trim float64) stats.Effect {
 	return stats.TrimmedMean(logs, trim)
 }
 
-// ratioSeen returns an outcome's ratio, its error increased by the spread between sittings, which one sitting cannot
-// show.
+// ratioSeen returns an outcome's ratio. It adds the spread between sittings to the standard error, because the blocks
+// of one sitting cannot show this spread.
 func ratioSeen(o *tune.Outcome) drawn {
 	d := ratioOf(o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {
@@ -149,8 +149,9 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	return tune.Inconclusive
 }
 
-// jointIntervals returns for each ratio of a table the interval at which its verdict holds together with all others,
-// 95 % for the whole table (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test rejects.
+// jointIntervals returns an interval and an adjusted p-value for each ratio of a table. All verdicts by these intervals
+// hold together with 95 % confidence (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test
+// rejects.
 func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
@@ -159,7 +160,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 		}
 	}
 	slices.Sort(ps)
-	first := 0 // first not rejected; all later ones are tested at its level
+	first := 0 // index of the first p-value that is not rejected; later ones get the same level
 	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
 		first++
 	}
@@ -185,7 +186,8 @@ func goalRatio(g tune.Goal, ratio float64, ci [2]float64) (float64, [2]float64) 
 	return 1 / ratio, [2]float64{1 / ci[1], 1 / ci[0]}
 }
 
-// fewestBlocks is the least number of blocks whose extreme figures bound a 95 % interval of their median.
+// fewestBlocks is the least number of blocks for which the smallest and the largest figure bound a 95 % interval of the
+// median.
 const fewestBlocks = 6
 
 // medianOf returns the median and its interval in the goal's unit. Blocks with one figure each come from one process;

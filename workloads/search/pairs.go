@@ -64,7 +64,8 @@ func (p *InProcess) measureBlocks(ctx context.Context, a, b *bench, l Limits, sp
 	return nil
 }
 
-// isEnough reports whether to end the comparison: after whole mirrored pairs, unless they take far too long.
+// isEnough reports whether to end the comparison after this number of pairs. It ends only after an even number, because
+// two pairs mirror each other, unless the comparison takes far too long.
 func isEnough(pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool {
 	most := cmp.Or(l.Most, 2*l.Time)
 	if pairs%2 == 1 && spent < most {

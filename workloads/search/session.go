@@ -17,14 +17,14 @@ import (
 type bench struct {
 	side    Side
 	dev     device.Device
-	own     bool
+	own     bool // no other session uses dev; close closes it
 	sess    workloads.Session
 	main    device.Stream
 	probe   edgeProbe
-	work    float64
+	work    float64 // per step, in unit
 	unit    string
-	error   float64
-	memory  int64
+	error   float64 // largest relative error against the float64 reference
+	memory  int64   // bytes
 	oneTime map[string]float64
 	ahead   int // number of steps whose input may be prepared while the session is idle
 	next    int
@@ -160,18 +160,18 @@ func (s *bench) close() error {
 
 // setEnvironment sets the side's variables until the returned function is called.
 func (s *bench) setEnvironment() func() {
-	old := map[string]string{}
+	var restore []func()
 	for k, v := range s.side.Env {
-		old[k] = os.Getenv(k)
+		if old, set := os.LookupEnv(k); set {
+			restore = append(restore, func() { _ = os.Setenv(k, old) })
+		} else {
+			restore = append(restore, func() { _ = os.Unsetenv(k) })
+		}
 		_ = os.Setenv(k, v)
 	}
 	return func() {
-		for k, v := range old {
-			if v == "" {
-				_ = os.Unsetenv(k)
-				continue
-			}
-			_ = os.Setenv(k, v)
+		for _, f := range restore {
+			f()
 		}
 	}
 }

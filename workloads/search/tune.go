@@ -1,7 +1,7 @@
 // Package search finds the knobs of a workload that are worth changing, by measuring them. It compares every change
-// with the default in alternating blocks within one process, first the changes that findings about the starting point
-// name; then it tries combinations, and last it compares the winner with the default in fresh processes. It
-// recommends only settings that fresh processes confirm. The input is a workload and a device, the output a document
+// with the default in alternating blocks within one process, beginning with the changes that findings about the
+// default name. Then it tries combinations. Last it compares the winner with the default in fresh processes, and
+// recommends only settings that these processes confirm. The input is a workload and a device, the output a document
 // of package tune. It imports no concrete workload.
 //
 // Read top down: tune.go is the search from start to end, alternatives.go and findings.go list the changes to try,
@@ -30,9 +30,9 @@ type Options struct {
 	Preset    string
 	Set       gpuprof.Settings // fixed in addition to the preset, in any spelling
 	Device    string           // value of --device
-	DeviceDoc string
-	Driver    string   // version of the GPU's driver, which compiles PTX; "" if unknown or on the host
-	Only      []string // knobs to change; empty: all tuning knobs
+	DeviceDoc string           // name of the device model
+	Driver    string           // version of the GPU's driver, which compiles PTX; "" if unknown or on the host
+	Only      []string         // knobs to change; empty: all tuning knobs
 	Goal      tune.Goal
 	Budget    time.Duration
 	MaxError  float64
@@ -244,7 +244,7 @@ func (e *engine) reportProgress(phase, note string) {
 	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.timeLeft(1)), note})
 }
 
-// errSpent ends a comparison without time; it is not an error of the search.
+// errSpent reports that no time is left for a comparison. It ends the current part of the search, which is no failure.
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or returns the outcome stored in the journal, which holds all outcomes of this

@@ -20,8 +20,8 @@ func readTrace(ctx context.Context, file string) ([]time.Duration, error) {
 	return traffic.ParseTrace(text, file)
 }
 
-// refuseArrivals refuses a file that is no schedule and an address at which the process cannot listen, before any
-// step is measured: the load after the steps would fail on either.
+// refuseArrivals refuses a file that is no schedule, and an address at which the process cannot listen. It runs before
+// any step is measured, because the load after the steps would fail.
 func refuseArrivals(k settings) error {
 	if file, is := k.traceFile(); is {
 		if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() {

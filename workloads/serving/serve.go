@@ -19,7 +19,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
-// A load has blocks of at least blockTimes relaxation times of the queue each, and of at least blockLength requests.
+// The window of a load is divided into blocks, each of at least blockTimes relaxation times of the queue and at least
+// blockLength requests. If the time limit allows, the window is long enough for 20 such blocks.
 const (
 	blockTimes  = 10
 	blocks      = 20
@@ -121,7 +122,7 @@ func (s *session) Serve(ctx context.Context, l workloads.Load) (*loadtest.Reques
 	if s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
-	if s.k.countClients() > 0 { // the second half is for requests on a schedule
+	if s.k.countClients() > 0 { // half of the time is for a second load, on a schedule
 		l.MinTime, l.MaxTime = l.MinTime/2, l.MaxTime/2
 	}
 	p, err := s.planLoad(l)

@@ -43,7 +43,7 @@ type session struct {
 type slot struct {
 	at              int           // index among the slots
 	in, out         device.Buffer // host memory
-	ready, ran, end device.Event
+	ready, ran, end device.Event  // after the copy to the device, the network, and the copy back
 	own             device.Stream // this batch's stream, with streams=new
 	used            bool
 	requests        int // padded size of the batch

@@ -1,6 +1,6 @@
 // Package vec holds the host device's inner loops over float32 vectors, which dominate the time of matrix products,
-// tensor products and activations: on amd64 with AVX2 and FMA assembly (vec_amd64.s), elsewhere gonum's kernels and
-// plain Go. Results differ slightly, because a fused multiply-add rounds once, not twice. Nothing allocates.
+// tensor products and activations. On amd64 with AVX2 and FMA they are assembly (vec_amd64.s), elsewhere plain Go and
+// gonum's kernels. Results differ slightly, because a fused multiply-add rounds once, not twice. Nothing allocates.
 package vec
 
 // Axpy adds alpha*x to y; x must be at least as long as y.
@@ -39,9 +39,9 @@ func Sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 	}
 }
 
-// Pairs is the backward pass of Sweep with weights w_u per copy u < n. For every cell c = (i, k, …) and p_u = x_iu
-// dz_ku it adds m[c] p_u to dw_u, which it first clears, and w_u p_u to t[c], as eight partial sums: copy u goes to
-// sum u mod 8. x_i is n values from i*xStride on, dz_k n values from k*dzStride on.
+// Pairs is the backward pass of Sweep if column u < n of a row has the weight w_u. It clears dw. Then, for every cell
+// c = (i, k, …) and p_u = x_iu dz_ku, it adds m[c] p_u to dw_u, and w_u p_u to t[c]. t[c] is eight partial sums: column
+// u goes to sum u mod 8. x_i is n values from i*xStride on, dz_k n values from k*dzStride on.
 func Pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
 	if n <= 0 {
 		return

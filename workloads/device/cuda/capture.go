@@ -44,7 +44,7 @@ func (r *recording) markFailed(err error) error {
 }
 
 // captured replays a recording. The items between two event records are one CUDA graph, or single calls if the driver
-// cannot capture one of them. Event records are calls between the graphs, not graph nodes: a node's event is pending
+// cannot capture one of them. Event records are calls between the graphs, not graph nodes. A node's event is pending
 // only once the node runs, but an event must be pending as soon as Enqueue returns.
 type captured struct {
 	dev      *Device

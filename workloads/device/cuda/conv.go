@@ -281,8 +281,8 @@ func (c *convolution) checkSizes(n int, a *device.Args) error {
 	return nil
 }
 
-// prepareCapture prepares a launch for a capture on the device's own stream, during which nothing can be allocated: it
-// makes the plan, and allocates the workspace of s, the stream on which the graph will run.
+// prepareCapture prepares a launch for a capture on the device's own stream. It makes the plan and allocates the
+// workspace of s, the stream on which the graph will run, because nothing can be allocated during a capture.
 func (c *convolution) prepareCapture(s streamHandle, n int, a *device.Args) error {
 	p, err := c.findPlan(c.shapeOf(n, a))
 	if err != nil {

@@ -138,7 +138,7 @@ func (b *blas) handleFor(s streamHandle) (uintptr, error) {
 	if status := b.create(&h); status != 0 {
 		return 0, b.statusError("making a handle", status)
 	}
-	// Workloads never run products on the device's own stream, so its workspace counts as an instrument's.
+	// No workload runs products on the device's own stream, so Memory does not count the workspace of that stream.
 	allocate := b.dev.libraryMemory
 	if s == b.dev.own {
 		allocate = b.dev.allocateScratch

@@ -9,8 +9,8 @@ import (
 )
 
 // Event is a CUDA event with timing. The driver gives the time between events as float32 ms, which resolves 1 ns at 16
-// ms and 60 ns at 1 s; the GPU's clock has about 0.5 us. So measure from an event at the start of the step, not of the
-// run.
+// ms and 60 ns at 1 s; the GPU's clock resolves about 0.5 us. So measure from an event at the start of the step, not of
+// the run.
 type Event struct {
 	dev    *Device
 	id     int

@@ -158,7 +158,7 @@ func (d *Device) makeFlusher() error {
 		return err
 	}
 	f.to, f.from, f.sink = block, block+devicePtr(16*f.groups), block+devicePtr(32*f.groups)
-	// The read kernel stores its result only if the result is -1, which memory full of ones cannot give.
+	// The read kernel stores its result only if it is -1, which cannot happen while every byte of the memory is 1.
 	if err := d.check(firstFailure(d.drv.Memset8(block, 1, uintptr(2*16*f.groups+16), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (d *Device) makeFlusher() error {
 }
 
 // libraryMemory allocates device memory for a library on a workload's stream, which Memory counts, and returns its
-// free function. (cuDNN's layers are freed with the device, so their memory is scratch.)
+// free function. GRU layers use allocateScratch instead, because they are freed only with the device.
 func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, free, err := d.allocateScratch(n, doing)
 	if err != nil {

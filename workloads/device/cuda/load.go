@@ -172,8 +172,8 @@ func (d *Device) loadPTX(f *kernelFunc, k *device.Kernel) error {
 	if err := d.check(d.drv.Function(&f.h, m.h, &name[0]), doing); err != nil {
 		return err
 	}
-	// Load the function now: drivers load it at the first use and may then wait for all work in flight, so two kernels
-	// that wait for each other would wait forever.
+	// Load the function now. Otherwise the driver loads it at the first use and may then wait for all work in flight.
+	// Two kernels that wait for each other would then wait forever.
 	if d.drv.FuncLoad != nil {
 		if r := d.drv.FuncLoad(f.h); r != errNotSupported {
 			if err := d.check(r, doing); err != nil {

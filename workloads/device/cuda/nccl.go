@@ -19,8 +19,8 @@ type AllReduce struct {
 	Simulated bool
 }
 
-// BusBandwidth returns 2 (n - 1)/n of bytes divided by seconds: the load in bytes per second on every link in an
-// all-reduce over n GPUs for any algorithm, as defined by NVIDIA's nccl-tests.
+// BusBandwidth returns the bus bandwidth of an all-reduce over n GPUs in bytes per second, as NVIDIA's nccl-tests
+// define it: 2 (n - 1)/n times bytes, divided by seconds. It is the load on every link, for any algorithm.
 func BusBandwidth(n, bytes int, seconds float64) float64 {
 	return 2 * float64(n-1) / float64(n) * float64(bytes) / seconds
 }

@@ -7,8 +7,8 @@
 // own goroutine; kernels of several streams run concurrently.
 //
 // Failure follows CUDA. A kernel that panics fails its stream for good: later work is dropped, later events complete
-// with the error, Sync returns it, and a stream that waits for such an event fails too. Enqueueing on a failed stream
-// succeeds and drops the work, so that the call that returns the error does not depend on timing. Other streams
+// with the error, and Sync returns it. A stream that waits for one of these events fails too. Enqueueing on a failed
+// stream succeeds and drops the work, so that the call that returns the error does not depend on timing. Other streams
 // continue.
 //
 // One goroutine uses a device, its streams, events and buffers; others may only access the bytes of host buffers.

@@ -107,8 +107,8 @@ func (q *queue) awaitItem(seq uint64) *item {
 		}
 		runtime.Gosched()
 	}
-	// Loop, because a wake-up may be stale: the reader may have found the item itself while the writer was about to
-	// wake it, and the wake-up then ends a later wait.
+	// Loop, because a wake-up may be stale. The reader may have found the item itself while the writer was about to
+	// wake it; the wake-up then ends a later wait.
 	for q.tail.Load() < seq {
 		q.parked.Store(true)
 		if q.tail.Load() < seq || !q.parked.CompareAndSwap(true, false) {

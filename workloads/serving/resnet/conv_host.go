@@ -115,8 +115,8 @@ func (s *scratch) gather(g geometry, x []float32, image, i0, i1 int, convert fun
 	return s.x
 }
 
-// setPlaces records for each output of a band where its operand begins, and its index in the result. inner is the
-// number of values per pixel of the operand, step the distance between outputs.
+// setPlaces records for each output of a band where its operand begins, and its index in the result, and returns the
+// number of outputs. inner is the number of values per pixel of the operand, step the distance between outputs.
 func (s *scratch) setPlaces(g geometry, image, i0, i1, inner, step int) int {
 	n, wide := (i1-i0)*g.outSize, g.size+2*g.pad()
 	s.off, s.outOff = grow(s.off, n), grow(s.outOff, n)
@@ -132,7 +132,7 @@ func (s *scratch) setPlaces(g geometry, image, i0, i1, inner, step int) int {
 }
 
 // convolveColumns computes a band in nhwc. A tile is six outputs by a panel of channels; each row of the operand
-// consists of k segments of k in values.
+// consists of k segments of k*in values.
 func (s *scratch) convolveColumns(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, panel := s.setPlaces(g, image, i0, i1, g.in, g.out), panelOf(g.out)
 	t := &s.tile
@@ -186,7 +186,7 @@ func (s *scratch) runPartial(cols int, res, out []float32, j int, least float32)
 }
 
 // convolvePlanes computes a band in nchw. A tile is six channels by sixteen outputs, whose operand is gathered to
-// [K][16].
+// [K][16], with K = in*k*k.
 func (s *scratch) convolvePlanes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
 	n, depth, first := s.setPlaces(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
 	t := &s.tile

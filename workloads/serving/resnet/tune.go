@@ -85,9 +85,9 @@ func (n *Net) timeWays(ctx context.Context, s device.Stream, between [2]device.E
 	return s.Sync()
 }
 
-// shortestTime returns a group's shortest time in ns over three passes after a warm-up pass. It stops after a pass that
-// takes more than four times best, the time of the fastest other implementation, because a direct convolution of a
-// large network takes seconds on the host device.
+// shortestTime returns a group's shortest time in ns over three passes after a warm-up pass. best is the time of the
+// fastest other implementation. The function stops after a pass that takes more than four times best, because a direct
+// convolution of a large network takes seconds on the host device.
 func (n *Net) shortestTime(s device.Stream, group int, between [2]device.Event, best int64) (int64, error) {
 	least := int64(math.MaxInt64)
 	for pass := range 4 {

@@ -15,9 +15,9 @@ const (
 	mostBlocks    = 64
 )
 
-// Account holds the counts of a service: the balance of requests in and out, the latency distributions, and the two
-// sums that Little's law requires to be equal (area and sojourns). The queue's lock guards it. Recording allocates
-// nothing.
+// Account holds the counts of a service: the balance of requests in and out, the latency distributions, and two sums,
+// area and sojourns. Little's law requires these sums to be equal. The queue's lock guards the account. Recording
+// allocates nothing.
 type Account struct {
 	slo      time.Duration
 	fromSent bool // also record the latency from the time of sending
@@ -41,8 +41,8 @@ type Account struct {
 	batches                                                      []int64
 
 	blocks []*block
-	n      int // index of the current block
-	each   int64
+	n      int   // index of the current block
+	each   int64 // requests of a full block
 }
 
 type block struct {

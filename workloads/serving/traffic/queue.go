@@ -14,7 +14,7 @@ type Queue struct {
 	n     int
 	limit int // 0: none
 	rule  Overload
-	given int64
+	given int64 // number of requests ever put into the queue
 	books *Account
 }
 

@@ -38,7 +38,7 @@ func (s *Schedule) Send(now time.Duration) bool {
 		s.count.Add(1)
 		s.next++
 		if how != Completed && s.Sender != nil {
-			gone := refused // the copy moves to the heap instead of refused, which every call would allocate
+			gone := refused // only this copy escapes to the heap; without it every call would allocate refused
 			s.Sender.Over(&gone, how, now)
 		}
 	}

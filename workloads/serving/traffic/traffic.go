@@ -3,8 +3,8 @@
 //
 // Read top down: arrivals.go draws a schedule, queue.go holds the waiting requests, batcher.go decides when a batch
 // begins and with how many requests, split.go divides the waiting requests into batches, engine.go is the service loop,
-// account.go records. The loop takes its clock from the interface World and its batches from the interface Runner:
-// real.go is real time, virtual.go simulates an hour of load in a second, with the same code in between.
+// account.go records. The loop takes its clock from the interface World and its batches from the interface Runner.
+// real.go implements real time; virtual.go simulates an hour of load in a second. All other code is the same for both.
 //
 // Times are durations since the load began.
 package traffic
@@ -54,8 +54,8 @@ type World interface {
 	Now() time.Duration
 	// Admit puts the requests that are due by now into the queue, unless their senders run in goroutines of their own.
 	Admit(now time.Duration)
-	// Await returns when a request is put into the queue or the oldest batch in flight is complete, at the latest at time
-	// until, and possibly earlier. seen is the number of requests ever put into the queue, as the caller last read it.
+	// Await waits for the first of these: a new request in the queue, the end of the oldest batch in flight, the time
+	// until. It may return earlier. seen is the number of requests ever put into the queue, as the caller last read it.
 	// flying is the number of batches in flight.
 	Await(until time.Duration, seen int64, flying int) error
 	// Over reports whether no further request will come.

@@ -1,8 +1,8 @@
 // Package devicetest is the conformance suite of every device: the behaviour that the rest of gpuprof relies on
 // beyond the method signatures of device.Device.
 //
-// Concurrency is proven by handshakes through pinned memory (see "gate" in [Catalogue]), never by sleeping: on a
-// device that runs work inside the call that enqueues it, the suite stops with a message, or hangs until the test's
+// The suite proves concurrency by handshakes through pinned memory (see "gate" in [Catalogue]), never by sleeping. On
+// a device that runs work inside the call that enqueues it, the suite stops with a message, or hangs until the test's
 // own time limit.
 package devicetest
 

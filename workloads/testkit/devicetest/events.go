@@ -117,9 +117,9 @@ func checkBlockedTime(l *lab) {
 		"sync":  {func(device.Event) error { return l.main.Sync() }, device.Meter{SyncPoints: 1}},
 		"event": {device.Event.Wait, device.Meter{EventWaits: 1}},
 	} {
-		// A wait ends after the gate was opened. That bounds the counted time
-		// from below only if the caller was not interrupted on its way into
-		// the call, so one try of some has to meet it.
+		// The wait ends after the gate opens, which gives a lower bound of the
+		// counted time. A caller that is interrupted before it enters the call
+		// can miss this bound, so only one of the tries has to meet it.
 		met := false
 		for try := 0; try < 20 && !met; try++ {
 			m, least, most := l.measureBlocked(c.wait)

@@ -24,8 +24,8 @@ type lab struct {
 func newLab(t *testing.T, dev device.Device, k Kernels) *lab {
 	t.Helper()
 	l := &lab{t: t, dev: dev, fn: make(map[string]device.Func)}
-	// Closing twice is allowed, so checks that close or break the device need
-	// no way out of this; what Close returns is checked where it matters.
+	// Close may be called twice, so checks that close or break the device
+	// need no exception. Checks of Close itself test its error.
 	t.Cleanup(func() { _ = dev.Close() })
 	l.main = l.stream("main")
 	for _, kernel := range Catalogue() {

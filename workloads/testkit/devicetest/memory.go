@@ -125,7 +125,7 @@ func checkFreeInFlight(l *lab) {
 	g.waitStarted()
 	go g.open()
 	l.ok(tmp.Free())
-	// A buffer that takes the same memory must not be hit by the old work.
+	// The queued work must not write to a new buffer in the freed memory.
 	next := l.alloc(4*n, device.OnDevice)
 	l.launch(l.main, "fill", n, next, 9)
 	l.ok(l.main.Sync())

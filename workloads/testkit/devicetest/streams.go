@@ -79,7 +79,7 @@ func checkWaitAcross(l *lab) {
 	g.open()
 	l.ok(last.Wait())
 	l.wantAll(side, z, 26)
-	// Waiting for what has passed, or for itself, is no obstacle.
+	// A wait for an event that is done, or of the same stream, does not block.
 	l.ok(l.main.WaitFor(last))
 	l.ok(l.main.WaitFor(ready))
 	l.ok(l.main.Sync())
@@ -104,8 +104,8 @@ func checkBeyondQueue(l *lab) {
 	y := l.newBuffer(1, 1)
 	g := l.holdStream(l.main)
 	g.waitStarted()
-	// A device with a bounded queue lets the caller wait until there is room;
-	// from here on nothing but the device can make some.
+	// A device with a bounded queue blocks the caller until the queue has a
+	// free place, so the gate is opened in another goroutine.
 	go g.open()
 	before := l.dev.Meter()
 	want := int32(1)

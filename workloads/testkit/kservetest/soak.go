@@ -32,7 +32,7 @@ type Soak struct {
 	Callers int
 	Pause   time.Duration
 	More    func(i int64) bool
-	// Leaves is the waiting time of a caller that leaves.
+	// Leaves is the time after which some callers cancel their request.
 	Leaves time.Duration
 
 	mu    sync.Mutex
@@ -42,9 +42,9 @@ type Soak struct {
 
 // Tally counts the outcomes of the requests, by kind of caller.
 type Tally struct {
-	Status map[int]int64 // of those that waited for an answer
+	Status map[int]int64 // answers by HTTP status
 	Left   int64         // did not wait; the service may have counted them or not
-	Wrong  int64         // sent what is no request
+	Wrong  int64         // sent an invalid request
 	Half   int64         // ended the connection within a request, or waited for the 408 answer
 }
 
@@ -116,7 +116,7 @@ func (s *Soak) checkAnswer(t testing.TB, i int64, status int, body string, err e
 	s.count(func(a *Tally) { a.Status[status]++ })
 }
 
-// oneSided closes the sending side after a request, if the connection has sides.
+// oneSided closes only the sending direction after a request, if the connection supports that.
 func (s *Soak) oneSided(t testing.TB, i int64) {
 	c, err := s.Dial()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Soak) count(add func(*Tally)) {
 // Live returns the objects, and their bytes, on the heap after a collection.
 func Live() (objects, bytes uint64) {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools kept
+	runtime.GC() // frees what finalizers and pools still held during the first collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapObjects, m.HeapAlloc

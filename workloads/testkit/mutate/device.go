@@ -1,6 +1,6 @@
-// Package mutate changes single launches of a workload's steps and reports which of the changes the workload's check
-// finds. It is the test of a check: a launch that is left out, launched twice, exchanged with the next one, or given
-// another buffer of the same size must make the check fail, or change no result.
+// Package mutate tests a workload's check (mutation testing). It changes single launches of the workload's steps and
+// reports which of the changes the check finds. It leaves a launch out, repeats it, exchanges it with the next one, or
+// gives it another buffer of the same size. Each change must make the check fail, or change no result.
 //
 // The mutations are made between the workload and the host device, so that they need nothing of the workload but its
 // session. The package imports the device's contract and the host device; no production package imports it.
@@ -24,7 +24,8 @@ type Device struct {
 	results   []device.Buffer // host memory that copies from the device write to
 }
 
-// launched is one launch of a step. The address of its arguments identifies it: a plan keeps them.
+// launched is one launch of a step. The address of its arguments identifies it, because a session uses the same Args
+// each time it repeats the launch.
 type launched struct {
 	args   *device.Args
 	kernel *device.Kernel

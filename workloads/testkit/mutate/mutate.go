@@ -23,14 +23,14 @@ const (
 	deleted kind = iota
 	doubled
 	exchanged // with the next launch of its stream
-	rebound   // buffer argument at is another one of the same size
+	rebound   // one buffer argument is replaced by another buffer of the same size
 )
 
 // mutation is a change of one launch of every step.
 type mutation struct {
 	kind kind
-	args []*device.Args // of the launch in each step that has other arguments
-	at   int            // argument
+	args []*device.Args // all different arguments with which steps make the launch
+	at   int            // index of the rebound argument; to is its new buffer
 	to   device.Buffer
 
 	launch int
@@ -64,7 +64,7 @@ type Mutation struct {
 
 // Options of Run.
 type Options struct {
-	// Every takes every nth mutation, 0 all.
+	// Every selects every n-th mutation; 0 selects all.
 	Every int
 	// Rounding is the largest Error that rounding explains.
 	Rounding float64
@@ -187,7 +187,7 @@ type opened struct {
 	next int // step
 }
 
-// start opens a session and takes steps until none has a launch that no earlier step had.
+// start opens a session and takes steps until three in a row have only launches that earlier steps had.
 func start(t *testing.T, open Open) *opened {
 	t.Helper()
 	h, err := host.Open(host.Options{Threads: 1, LargestCopy: cacheBytes, CeilingTries: 2})
@@ -221,7 +221,7 @@ func start(t *testing.T, open Open) *opened {
 	return o
 }
 
-// close ends a session whose step was changed: an error of it was reported by the check already.
+// close closes the session and its device. It drops their errors, which the check has already reported.
 func (o *opened) close() {
 	_ = o.s.Close()
 	_ = o.d.Close()
@@ -235,8 +235,8 @@ func (o *opened) step() error {
 	return o.s.Main().Sync()
 }
 
-// run takes steps and returns what each copied to the host. Where no step copies anything, it is all memory that the
-// launches of a step have as arguments.
+// run takes steps and returns what each copied to the host. If no step copies anything, it returns the content of all
+// buffers that the launches of a step have as arguments.
 func (o *opened) run() ([][]byte, error) {
 	var out [][]byte
 	for range comparedSteps {
@@ -267,8 +267,8 @@ func (o *opened) results() []device.Buffer {
 	return out
 }
 
-// plan returns the launches of a step, each with its arguments in every step. Steps of different launches have a plan
-// each.
+// plan returns the launches of a step, each with its arguments in every step. Steps that launch different kernels have
+// separate plans.
 func (o *opened) plan() [][]operation {
 	var plans [][]operation
 	for _, step := range o.d.steps {
@@ -295,7 +295,7 @@ type operation struct {
 	bufs   map[int]device.Buffer // by argument
 }
 
-// mutations are the changes of every launch of the plans. A launch that several plans have is changed once.
+// mutations lists every change of every launch of the plans, each launch only once even if several plans have it.
 func mutations(plans [][]operation) []mutation {
 	var out []mutation
 	seen := map[*device.Args]bool{}

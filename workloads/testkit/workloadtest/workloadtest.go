@@ -20,8 +20,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device/host"
 )
 
-// Host opens the host device for the duration of the test. It measures the memory rates in buffers of 1 MiB if the
-// options name no size, and each rate twice: no test of a workload needs the rate of this machine.
+// Host opens the host device for the duration of the test. Unless the options set other values, it measures memory
+// rates in buffers of 1 MiB, and each rate only twice, because no test of a workload needs accurate rates.
 func Host(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
 	if o.LargestCopy == 0 {
@@ -37,8 +37,8 @@ func Host(t testing.TB, o host.Options) *host.Device {
 	return Closing(t, d)
 }
 
-// SmallCache is the host device with a cache that a few batches fill: a machine's own cache takes hundreds or
-// thousands of the smallest batches, each of them drawn anew.
+// SmallCache is the host device with a reported cache that a few batches fill. A session generates enough batches to
+// fill the cache, and a machine's own cache would need hundreds or thousands of the smallest ones.
 type SmallCache struct{ *host.Device }
 
 // Info implements device.Device.
@@ -117,7 +117,7 @@ func Passes(t testing.TB, s workloads.Session) []gpuprof.Check {
 	return checks
 }
 
-// PassesWhole also requires a check of every stage that is no wait.
+// PassesWhole is Passes, and it also requires a check of every stage that is not a wait.
 func PassesWhole(t testing.TB, s workloads.Session) []gpuprof.Check {
 	t.Helper()
 	checks := Passes(t, s)
@@ -144,8 +144,8 @@ func Fails(t testing.TB, s workloads.Session, stages ...string) {
 	}
 }
 
-// Refused requires that open fails with an error of a kind and all of some words, before the device allocates
-// anything.
+// Refused requires that open fails before the device allocates anything, with an error of the given kind whose text
+// contains all words.
 func Refused(t testing.TB, d device.Device, kind error, words []string, open func() error) {
 	t.Helper()
 	before := d.Memory().Peak
