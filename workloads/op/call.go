@@ -16,16 +16,17 @@ type Ref struct {
 	At, By int64
 }
 
-// From returns the argument that begins at element at of a buffer, of four bytes each.
+// From returns the argument that begins at an element of a buffer of four-byte elements.
 func From(buf device.Buffer, at int) Ref { return Ref{Buf: buf, At: floatBytes * int64(at)} }
 
-// Num is an integer argument: Value, which grows by By with every repetition of the launch, or a Count.
+// Num is an integer argument of a kernel: Value, which grows by By with every repetition of the launch, or the number
+// that Count selects.
 type Num struct {
 	Value, By int
 	Count     Count
 }
 
-// Count names a number that is known only when a launch is enqueued.
+// Count selects a number that is known only when a launch is enqueued, such as the number of edges in the batch.
 type Count uint8
 
 // The counts that a Num can be.

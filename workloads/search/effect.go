@@ -17,8 +17,9 @@ const fewestPairs = 3
 const (
 	// trimmed is the share of pairs dropped at each end: a burst of other work slows one block of a pair.
 	trimmed = 0.2
-	// sittingSpread is the standard deviation, in logarithms, of the ratio of two sessions from one sitting to the
-	// next, because buffers get other addresses. It was measured with the row a/a of --claims on the host device.
+	// sittingSpread is the standard deviation of the logarithm of the ratio of two equal sessions. Each time that both
+	// are set up again (a sitting), their buffers get other addresses, which changes their speed. It was measured with
+	// the row a/a of --claims on the host device.
 	sittingSpread = 0.01
 	// confidence is the error rate of a table's intervals.
 	confidence = 0.05

@@ -126,8 +126,8 @@ func (o *sampleSplit) buildCallTree() *callNode {
 	return root
 }
 
-// userLines returns the lines of user code in a stack, outermost first, from the first line that is not a border, a
-// line that contains the whole step. If all are borders, it returns the innermost line.
+// userLines returns the lines of user code in a stack, outermost first. It leaves out the outer lines that run whole
+// steps (HostSamples.Borders). If all lines do, it returns the innermost line.
 func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {

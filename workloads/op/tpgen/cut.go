@@ -323,7 +323,8 @@ func (s *Spec) placePart(p *Part, first, read int) (int, int) {
 		order[i] = i
 	}
 	lacks := func(i int) int { return asInt(slices.Contains(p.paths[i].instructions, -1)) }
-	// Order by degree, because the order of computation depends on the paths of the part.
+	// The last two keys are degrees: unlike the order in which the part computes its paths, they are the same in every
+	// product.
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := p.paths[a], p.paths[b]
 		return cmp.Or(cmp.Compare(intoScalars(x), intoScalars(y)), cmp.Compare(lacks(a), lacks(b)), cmp.Compare(x.l2, y.l2), cmp.Compare(x.l3, y.l3))

@@ -5,7 +5,8 @@ import "math/rand/v2"
 // Period is the number of different images; image i+Period equals image i.
 const Period = 64
 
-// Image draws image i as bytes [source,source,3]: waves and noise, so that neighbouring pixels are similar.
+// Image draws image i as bytes [source,source,3]: a linear gradient per channel, so that neighbouring pixels are
+// similar, and noise.
 func Image(source int, seed uint64, i int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0x696d616765<<8|uint64(i%Period)))
 	out := make([]byte, 3*source*source)
