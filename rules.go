@@ -148,7 +148,7 @@ func Rules() []Rule {
 		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
 		traces(RuleExposedComm, "collectives run while no kernel does"),
 		traces(RuleStraggler, "the ranks of a job wait for one of them"),
-		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
+		traces(RuleStreamWait, "work that is launched does not begin"),
 		traces(RuleOutsideOperators, "the program computes or waits outside any operator"),
 		traces(RuleCheckpointWrite, "the step waits until a checkpoint is written"),
 		traces(RuleLogging, "the step waits until its log is written"),

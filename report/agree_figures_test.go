@@ -90,7 +90,7 @@ func TestFiguresAreRead(t *testing.T) {
 				}
 			}
 		}
-		if f.Words() == "" || slices.Contains(f.Notes, "") {
+		if f.AltText() == "" || slices.Contains(f.Notes, "") {
 			t.Errorf("%s has an empty text", f.ID)
 		}
 	}

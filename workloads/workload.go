@@ -82,16 +82,16 @@ type Observer interface {
 	Observed(since time.Time) (map[string]any, map[string]gpuprof.Track)
 }
 
-// Theorist is a session that can also compare its simulation code with results of theory, such as queueing theory.
+// KnownAnswerer is a session that can also compare its simulation code with results of theory, such as queueing theory.
 // These checks depend on the program alone, not on the settings or the device.
-type Theorist interface {
+type KnownAnswerer interface {
 	KnownAnswers(context.Context) ([]gpuprof.Check, error)
 }
 
 // CheckAll returns the checks of a session and, if it is a Theorist, of its known answers.
 func CheckAll(ctx context.Context, s Session) ([]gpuprof.Check, error) {
 	checks, err := s.Check(ctx)
-	t, is := s.(Theorist)
+	t, is := s.(KnownAnswerer)
 	if err != nil || !is {
 		return checks, err
 	}

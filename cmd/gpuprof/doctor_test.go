@@ -95,7 +95,7 @@ func TestBetweenGPUs(t *testing.T) {
 	} {
 		t.Run(configuration, func(t *testing.T) {
 			sim.Configure(t, simulated.driver, configuration)
-			sight := &gpuSight{w: simulated}
+			sight := &gpuList{w: simulated}
 			var err error
 			if sight.visible, err = simulated.answeringGPUs(); err != nil {
 				t.Fatal(err)

@@ -38,7 +38,7 @@ func (w *wiring) tables() *cli.Tables {
 	tool := cli.ToolOf(version, commit)
 	return &cli.Tables{
 		Workloads: w.listWorkloads, Devices: w.devices, NoGPU: w.missingGPUReason, Instruments: w.instrumentsOf, Samplers: programSamplers, Energy: energyCounters,
-		DriverCUDA: w.driverCUDA, AskCUPTI: asksCUPTI(), Documents: formats.Documents(tool), Site: formats.Site, Opening: formats.Opening, TellGitHub: formats.TellGitHub,
+		DriverCUDA: w.driverCUDA, AskCUPTI: asksCUPTI(), Documents: formats.Documents(tool), Site: formats.Site, Opening: formats.Opening, ReportToGitHub: formats.TellGitHub,
 		Plots: formats.PlotKinds(), PlotsText: formats.PlotsText, CPUModel: machine.This().CPUModel, Tool: tool, Clock: w.clock, Recorder: w.recorder, Limit: w.limit,
 	}
 }

@@ -245,8 +245,8 @@ func (w *wiring) cudaLibraries() (found map[string]string, lacks map[string]erro
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 
-// gpuSight has the GPUs that CUDA and NVML list. It implements doctor.GPUs.
-type gpuSight struct {
+// gpuList has the GPUs that CUDA and NVML list. It implements doctor.GPUs.
+type gpuList struct {
 	w       *wiring
 	visible []cuda.DeviceInfo // GPUs that CUDA shows this process
 	all     []nvml.DeviceInfo // GPUs that NVML shows; nil without NVML
@@ -258,7 +258,7 @@ type gpuSight struct {
 // lookAtGPUs lists the GPUs of CUDA and NVML. It fails if neither lists a usable GPU. The caller closes the result,
 // even if the error is not nil.
 func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
-	s := &gpuSight{w: w}
+	s := &gpuList{w: w}
 	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
 		s.all = s.lib.Devices()
 	}
@@ -270,11 +270,11 @@ func (w *wiring) lookAtGPUs() (doctor.GPUs, error) {
 }
 
 // Close closes NVML.
-func (s *gpuSight) Close() error { return s.lib.Close() }
+func (s *gpuList) Close() error { return s.lib.Close() }
 
 // Hidden lists the UUIDs of usable GPUs and MIG instances that CUDA does not show this process, but would show a
 // process with their UUID in CUDA_VISIBLE_DEVICES. Of several MIG instances CUDA shows only one.
-func (s *gpuSight) Hidden() []string {
+func (s *gpuList) Hidden() []string {
 	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
 		return nil // the user hid them
 	}
@@ -300,7 +300,7 @@ func (s *gpuSight) Hidden() []string {
 }
 
 // Shown lists the GPUs that CUDA shows this process.
-func (s *gpuSight) Shown() []doctor.GPUName {
+func (s *gpuList) Shown() []doctor.GPUName {
 	var out []doctor.GPUName
 	for _, v := range s.visible {
 		out = append(out, doctor.GPUName{Index: v.Index, UUID: v.UUID, Name: v.Name})
@@ -309,7 +309,7 @@ func (s *gpuSight) Shown() []doctor.GPUName {
 }
 
 // Elsewhere returns the UUID of the GPU or MIG instance that NVML finds by a name, for a name that Shown does not list.
-func (s *gpuSight) Elsewhere(name string) (string, error) {
+func (s *gpuList) Elsewhere(name string) (string, error) {
 	if s.lib == nil {
 		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
 	}
@@ -324,7 +324,7 @@ func (s *gpuSight) Elsewhere(name string) (string, error) {
 }
 
 // Target returns the GPU at a position in Shown, ready to be measured.
-func (s *gpuSight) Target(index int) (devicebench.Target, error) {
+func (s *gpuList) Target(index int) (devicebench.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
 		return devicebench.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing", v.Index).WithFix("run on a GPU")

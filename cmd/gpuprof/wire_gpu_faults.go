@@ -67,7 +67,7 @@ func (w *wiring) readKernelLog(cards []health.Card) []health.Card {
 	if err != nil {
 		why = "it cannot be read: " + err.Error()
 	}
-	return health.AskLog(cards, health.ReadLog(text), why)
+	return health.AssignLog(cards, health.ReadLog(text), why)
 }
 
 // accountOf returns the health.Card of a GPU with its identity, condition and fault reports from NVML, and without
@@ -120,7 +120,7 @@ func accountOf(d nvml.DeviceInfo) health.Card {
 
 // Accounts adds the current fault reports to the cards of the measured GPUs. With everyGPU, it appends cards of other
 // GPUs that are faulty or could not be checked.
-func (s *gpuSight) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
+func (s *gpuList) Accounts(ctx context.Context, cards []health.Card, everyGPU bool) []health.Card {
 	all, of := s.w.accounts(ctx, s.lib, s.noTelemetry)
 	used := map[int]bool{}
 	for i := range cards {

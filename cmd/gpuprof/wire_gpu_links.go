@@ -18,7 +18,7 @@ const linkTries = 5
 // Between measures the copy rate between each two of the GPUs, and an all-reduce over all of them. here has the GPUs'
 // positions in Shown. bytes is the size of each copy and of the all-reduced array. No other code may have the GPUs
 // open. With fewer than two GPUs it returns nil.
-func (s *gpuSight) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
+func (s *gpuList) Between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
 	if len(here) < 2 {
 		return nil, nil
 	}

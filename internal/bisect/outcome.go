@@ -113,7 +113,7 @@ func (s *Search) setOwnChange(o *Outcome, parent int) {
 	if !ok {
 		return
 	}
-	e = e.Unsettled(1, stats.Spread{Sigma: math.Sqrt2 * m.scatter, Nu: math.Inf(1)})
+	e = e.WithSharedShift(1, stats.Spread{Sigma: math.Sqrt2 * m.scatter, Nu: math.Inf(1)})
 	o.CI95 = s.effectInterval(e)
 	if e.Lower(0.975) <= 0 && e.Upper(0.975) >= 0 {
 		return

@@ -23,7 +23,7 @@ const (
 // step period, so means over the same samples add up too. A run's mean covers only the samples whose period is between
 // the quartiles, so that spikes cannot move it; a side's mean is the mean of its runs. Each stage contributes a share
 // to the change of the summed means, and gets the same share of the metric's change.
-func findCauses(b *bench) ([]Cause, *Attribution) {
+func findCauses(b *comparisonState) ([]Cause, *Attribution) {
 	out := []Cause{}
 	total := b.findEntry(b.new.Total)
 	if total == nil || b.old.Total != b.new.Total || !b.attributable(total) {
@@ -62,7 +62,7 @@ func findCauses(b *bench) ([]Cause, *Attribution) {
 // attributable reports whether the change of the total is worth splitting into stages: its interval excludes 1, or it
 // exceeds leastChange and a stage has changed. With one run per side there is neither interval nor verdict; then the
 // change must exceed the threshold.
-func (b *bench) attributable(total *entry) bool {
+func (b *comparisonState) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
 	if !gpuprof.IsFinite(ratio) || math.Abs(ratio-1) < leastChange {
@@ -79,7 +79,7 @@ func (b *bench) attributable(total *entry) bool {
 	})
 }
 
-func (b *bench) findEntry(name string) *entry {
+func (b *comparisonState) findEntry(name string) *entry {
 	for _, e := range b.entries {
 		if e.Name == name && name != "" {
 			return e
@@ -179,7 +179,7 @@ func (r *Result) isComplete() bool { return r.Status == gpuprof.Complete || r.St
 
 // addedMetrics gives the verdict Added to metrics that only the new side has, since nothing exists to compare them
 // with. It skips stages, sides without a common metric, and an incomplete old side, which may have lost the metric.
-func (b *bench) addedMetrics() {
+func (b *comparisonState) addedMetrics() {
 	common := func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }
 	if !b.old.isComplete() || len(refusedFields(b.diffs)) > 0 || !slices.ContainsFunc(b.entries, common) {
 		return
@@ -194,7 +194,7 @@ func (b *bench) addedMetrics() {
 
 // oneSided gives a verdict, without a test, to stages that only one side has, if the sides differ in a knob: another
 // implementation has other stages. With equal knobs a missing stage means lost data and stays inconclusive.
-func (b *bench) oneSided() {
+func (b *comparisonState) oneSided() {
 	b.addedMetrics()
 	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })
 	if !knobs || len(refusedFields(b.diffs)) > 0 || !b.old.isComplete() || !b.new.isComplete() {

@@ -14,7 +14,7 @@ import (
 // block must exceed the threshold. The order of the processes must show no rhythm or lasting level change of the
 // machine, which could coincide with the order of the sides. EarlyBlocks (three) suffice: the fewer blocks, the better
 // they must agree under Student's t.
-func (b *bench) endEarly() (slower []*entry) {
+func (b *comparisonState) endEarly() (slower []*entry) {
 	var family []*entry
 	var worse, better []float64
 	for _, e := range b.entries {

@@ -84,7 +84,7 @@ func refusedFields(diffs []Difference) []Difference {
 
 // checkAllowed returns an error for a name in AllowMismatch that neither side has. A misspelt name would allow nothing,
 // and the intended field would still forbid the verdict.
-func (b *bench) checkAllowed() error {
+func (b *comparisonState) checkAllowed() error {
 	var known, differ []string
 	for _, r := range []*Result{b.old, b.new} {
 		for _, m := range []map[string]string{r.Env, r.Facts, r.Code} {

@@ -17,33 +17,33 @@ type entry struct {
 	sides    [2]*MetricData
 	// blocked is the reason why the metric gets no verdict, "" if it can get one.
 	blocked string
-	blame   blame
-	effect  stats.Effect  // log(new/old), positive means more
-	ok      bool          // effect can be tested
-	noise   stats.Noise   // scatter of a gate's processes
-	drift   stats.Trend   // drift of the runs, if it biases the ratio enough to matter
-	trended [2][]float64  // the part of each side's log run medians that the drift or the level change explains
-	alike   stats.Alike   // correlation of neighbouring runs, for sides measured one after the other
-	session float64       // spread between sessions, a share
-	assumed bool          // session is assumed, not estimated
-	blocks  *stats.Blocks // of a gate
-	fresh   float64       // effect of stage 3 alone, positive means worse; effect includes stage 2
-	floored bool          // the centres of both sides are below the floor
-	raised  bool          // the centre of a side is below the floor: the tested samples differ from the measured ones
-	floor   float64       // samples below it were raised to it; 0 for none
-	unlike  bool          // the sides have different kinds of figure: there is no ratio
-	paired  bool          // the runs of both sides were taken in blocks
+	blame   inconclusiveCause
+	effect  stats.Effect          // log(new/old), positive means more
+	ok      bool                  // effect can be tested
+	noise   stats.Noise           // scatter of a gate's processes
+	drift   stats.Trend           // drift of the runs, if it biases the ratio enough to matter
+	trended [2][]float64          // the part of each side's log run medians that the drift or the level change explains
+	alike   stats.Autocorrelation // correlation of neighbouring runs, for sides measured one after the other
+	session float64               // spread between sessions, a share
+	assumed bool                  // session is assumed, not estimated
+	blocks  *stats.Blocks         // of a gate
+	fresh   float64               // effect of stage 3 alone, positive means worse; effect includes stage 2
+	floored bool                  // the centres of both sides are below the floor
+	raised  bool                  // the centre of a side is below the floor: the tested samples differ from the measured ones
+	floor   float64               // samples below it were raised to it; 0 for none
+	unlike  bool                  // the sides have different kinds of figure: there is no ratio
+	paired  bool                  // the runs of both sides were taken in blocks
 	// zero reports that a sample is 0, positive that a sample of the old or of the new side is above 0.
 	zero     bool
 	positive [2]bool
 	result   MetricResult
 }
 
-// blame classifies why a metric is inconclusive; the next steps depend on it.
-type blame int
+// inconclusiveCause classifies why a metric is inconclusive; the next steps depend on it.
+type inconclusiveCause int
 
 const (
-	blameNone blame = iota
+	blameNone inconclusiveCause = iota
 	blameNoise
 	blameModes    // processes take one of two times
 	blameRuns     // too few runs
@@ -205,7 +205,7 @@ func (e *entry) scanRun(run []float64, side int) (at int, why string) {
 }
 
 // blockVerdict sets the reason why the metric gets no verdict; an earlier reason stays.
-func (e *entry) blockVerdict(b blame, why string) {
+func (e *entry) blockVerdict(b inconclusiveCause, why string) {
 	if e.blocked == "" {
 		e.blocked, e.blame = why, b
 	}

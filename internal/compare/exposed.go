@@ -26,7 +26,7 @@ func dropStages(r *Result) *Result {
 	return &out
 }
 
-func (b *bench) warnStages() {
+func (b *comparisonState) warnStages() {
 	b.addWarning("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
 		"record the older side again; the step itself is compared as before")
 }

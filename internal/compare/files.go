@@ -32,7 +32,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 
 // findAlike tests whether neighbouring runs of a side depend on each other (Holm over all metrics). It skips sides
 // whose runs alternated.
-func (b *bench) findAlike(sessions func(*entry) [][][]float64) {
+func (b *comparisonState) findAlike(sessions func(*entry) [][][]float64) {
 	tested := b.testableEntries()
 	if separate, _ := stats.CheckOrder(b.order); !separate {
 		return
@@ -156,7 +156,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 }
 
 // judgeSessions judges the new side against n sessions of the old side. runsOf returns a metric's old runs, by session.
-func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Comparison {
+func (b *comparisonState) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Comparison {
 	few := n < MinSessions
 	for _, e := range b.entries { // metrics without a verdict need the spread for their interval
 		e.session, e.assumed = b.o.spreadOf(e.Name)
@@ -175,7 +175,7 @@ func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Compari
 	if few && len(b.testableEntries()) == 0 {
 		b.spread, b.assumed = b.o.spread(), true
 	}
-	b.tellLearned()
+	b.warnLearned()
 	b.order = runOrder(b.old, b.new)
 	b.findTrends()
 	b.findAlike(runsOf)
@@ -206,7 +206,7 @@ func (b *bench) judgeSessions(n int, runsOf func(*entry) [][][]float64) *Compari
 }
 
 // warnOneMeasurement warns if both sides are the same measurement: a user may have given one file twice by mistake.
-func (b *bench) warnOneMeasurement() {
+func (b *comparisonState) warnOneMeasurement() {
 	for _, e := range b.entries {
 		if e.result.Reason == oneMeasurement {
 			b.addWarning("same-measurement", "the two sides hold the same samples: one measurement is compared with itself", "give a second measurement as NEW")

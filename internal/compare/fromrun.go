@@ -27,7 +27,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	if r == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run").WithFix("give a file written by gpuprof run")
 	}
-	r = bareWhereDear(r)
+	r = useBareStep(r)
 	out := &Result{
 		Source: r.Workload, Tool: "gpuprof", Status: r.Status, Reason: r.Reason,
 		Workload: r.Workload, Preset: r.Preset, Warnings: slices.Clone(r.Warnings),
@@ -73,12 +73,12 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	return out, nil
 }
 
-// bareWhereDear returns the run. If stage events cost more than the device's limit, its step is replaced by the step
+// useBareStep returns the run. If stage events cost more than the device's limit, its step is replaced by the step
 // that was measured without them (BareStep). Older files from a host have this cost in the step, so their step does not
 // compare with a newer run's.
-func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
+func useBareStep(r *gpuprof.Run) *gpuprof.Run {
 	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {
-		if kept, ok := stats.KeepApart(r); ok {
+		if kept, ok := stats.PreferBareStep(r); ok {
 			return kept
 		}
 	}

@@ -68,11 +68,11 @@ func Rerun(b Block) (again bool, why string) {
 //	if err == nil && len(g.Escalated())+len(g.Unconfirmed()) > 0 { c, err = g.Stage2(more) }
 //	if err == nil && len(g.Doubtful())+len(g.Unconfirmed()) > 0 { c, err = g.Stage3(still) }
 type Gate struct {
-	o         Options
-	last      *bench
-	up, doubt []*entry // metrics that stage 2 and stage 3 must decide
-	escalated int      // number of metrics that stage 1 left open
-	faster    []*entry // metrics that passed, and are improved if the next stage confirms it
+	o                                 Options
+	last                              *comparisonState
+	escalatedEntries, doubtfulEntries []*entry // metrics that stage 2 and stage 3 must decide
+	escalated                         int      // number of metrics that stage 1 left open
+	faster                            []*entry // metrics that passed, and are improved if the next stage confirms it
 }
 
 // NewGate makes a gate; Stage1 checks the options.
@@ -85,7 +85,7 @@ func NewGate(o Options) *Gate {
 func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 
 // Escalated names the metrics that stage 2 must decide.
-func (g *Gate) Escalated() []string { return metricNames(g.up) }
+func (g *Gate) Escalated() []string { return metricNames(g.escalatedEntries) }
 
 // Unconfirmed names the metrics that passed the last stage and were faster in it. The next stage may confirm the
 // improvement.
@@ -109,20 +109,20 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	b.stages = 1
 	ended := b.endEarly()
 	g.last = b
-	g.up, g.faster = escalateEntries(b.testableEntries())
-	g.escalated = len(g.up)
+	g.escalatedEntries, g.faster = escalateEntries(b.testableEntries())
+	g.escalated = len(g.escalatedEntries)
 	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
 	if len(ended) > 0 {
 		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", listNames(ended))
 	}
-	for _, e := range g.up {
+	for _, e := range g.escalatedEntries {
 		if e.blame != blameTrend {
 			e.result.Reason = ""
 		}
 		e.result.Reason, e.blame = joinReasons(reason, e.result.Reason), why
 	}
 	if len(ended) > 0 {
-		g.up, g.faster = nil, nil
+		g.escalatedEntries, g.faster = nil, nil
 	}
 	return b.newComparison(), nil
 }
@@ -142,7 +142,7 @@ func (g *Gate) Useful() int {
 
 // pending returns the metrics that the next stage must decide, or else the improvements that it may confirm.
 func (g *Gate) pending() []*entry {
-	for _, open := range [][]*entry{g.doubt, g.up} {
+	for _, open := range [][]*entry{g.doubtfulEntries, g.escalatedEntries} {
 		if len(open) > 0 {
 			return open
 		}
@@ -151,7 +151,7 @@ func (g *Gate) pending() []*entry {
 }
 
 // layBlocks prepares the blocks of one stage with the metrics that keep selects.
-func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
+func (g *Gate) layBlocks(blocks []Block, o Options, keep func(*entry) bool) (*comparisonState, error) {
 	if len(blocks) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks").WithFix("measure at least %d", Stage1Blocks)
 	}
@@ -214,7 +214,7 @@ func (e *entry) nameRule(rule stats.Rule) {
 }
 
 // explainStages excludes from the judgement the metrics that only explain the total; their verdict is Explains.
-func (b *bench) explainStages(o Options) {
+func (b *comparisonState) explainStages(o Options) {
 	for _, e := range b.entries {
 		if e.Beside && len(o.Only) == 0 && !e.decidedEarly() && !slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return m.Metric == e.Name }) {
 			e.excludeFromJudgement()
@@ -270,11 +270,11 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1").WithFix("judge the first blocks first")
 	}
-	b, family, again, err := g.next(blocks, g.up)
+	b, family, again, err := g.next(blocks, g.escalatedEntries)
 	if err != nil {
 		return nil, err
 	}
-	g.up, g.faster = nil, nil
+	g.escalatedEntries, g.faster = nil, nil
 	for _, e := range slices.Concat(family, again) {
 		switch v := e.result.Verdict; {
 		case !e.isScattered():
@@ -284,28 +284,28 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 		case v == Regressed:
 			e.result.Verdict = Inconclusive
 			e.blockVerdict(blameStage2, fmt.Sprintf("stage 2 found it slower, but %s, and stage 3 has not been measured", e.scatterText()))
-			g.doubt = append(g.doubt, e)
+			g.doubtfulEntries = append(g.doubtfulEntries, e)
 		case e.blame == blameNoise || e.blame == blameModes:
-			g.doubt = append(g.doubt, e)
+			g.doubtfulEntries = append(g.doubtfulEntries, e)
 		}
 	}
 	return b.newComparison(), nil
 }
 
 // Doubtful names the metrics that stage 3 must decide.
-func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
+func (g *Gate) Doubtful() []string { return metricNames(g.doubtfulEntries) }
 
 // Stage3 decides on the doubtful metrics from the blocks of stages 2 and 3 together, and confirms improvements of
 // stage 2 from its blocks alone.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
-	if len(g.doubt)+len(g.faster) == 0 {
+	if len(g.doubtfulEntries)+len(g.faster) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 was asked for, and no metric is doubtful").WithFix("take the comparison of the stage before")
 	}
-	b, family, _, err := g.next(blocks, g.doubt)
+	b, family, _, err := g.next(blocks, g.doubtfulEntries)
 	if err != nil {
 		return nil, err
 	}
-	g.doubt, g.faster = nil, nil // no stage follows
+	g.doubtfulEntries, g.faster = nil, nil // no stage follows
 	for _, e := range family {
 		delta, _ := e.limits()
 		r, p, fresh := &e.result, e.result.PAdjusted, e.fresh
@@ -342,7 +342,7 @@ func (e *entry) addStage(stage2 *entry) {
 // next decides the open metrics from the blocks of a further stage; family are their entries. Its bench holds all
 // metrics: the open ones with their new evidence, the others unchanged. again lists the improvements of the previous
 // stage that this stage confirms.
-func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
+func (g *Gate) next(blocks []Block, open []*entry) (b *comparisonState, family, again []*entry, err error) {
 	o := g.o
 	o.Metrics, o.Only = nil, nil // stage 1 checked these options; the entries hold the margins
 	isOpen := map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// bench is one comparison in progress: the state that Compare, CompareStored and the gate share.
-type bench struct {
+// comparisonState is one comparison in progress: the state that Compare, CompareStored and the gate share.
+type comparisonState struct {
 	o        Options
 	kind     string
 	old, new *Result
@@ -29,12 +29,12 @@ type bench struct {
 
 // newBench pairs the metrics of two sides. Exact metrics get their verdict at once; metrics that cannot have a verdict
 // are blocked.
-func newBench(kind string, old, new *Result, o Options) (*bench, error) {
+func newBench(kind string, old, new *Result, o Options) (*comparisonState, error) {
 	if err := errors.Join(o.Validate(), checkGated(o, old, new)); err != nil {
 		return nil, err
 	}
 	old, new, left := alikeStages(old, new)
-	b := &bench{o: o, kind: kind, old: old, new: new, diffs: listDifferences(old, new, o)}
+	b := &comparisonState{o: o, kind: kind, old: old, new: new, diffs: listDifferences(old, new, o)}
 	if left {
 		b.warnStages()
 	}
@@ -62,7 +62,7 @@ func newBench(kind string, old, new *Result, o Options) (*bench, error) {
 }
 
 // settleUndirected excludes from the judgement the metrics of both sides that have no better direction.
-func (b *bench) settleUndirected() {
+func (b *comparisonState) settleUndirected() {
 	for _, e := range b.entries {
 		if e.sides[0] == nil || e.sides[1] == nil || !e.sides[0].Undirected && !e.sides[1].Undirected {
 			continue
@@ -95,8 +95,8 @@ func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
 
 // blockAll blocks all verdicts if the sides are not comparable or incomplete, and the verdicts on times if the
 // shares of flagged samples differ too much.
-func (b *bench) blockAll() {
-	every := func(why blame, text string) {
+func (b *comparisonState) blockAll() {
+	every := func(why inconclusiveCause, text string) {
 		for _, e := range b.entries {
 			e.blockVerdict(why, text)
 		}
@@ -126,7 +126,7 @@ func (b *bench) blockAll() {
 // blockFlagged blocks the verdicts on times if only one side was disturbed: the difference is then no evidence
 // about the program. Flagged samples stay in the data: a change that draws more power throttles more and is slower
 // for that reason.
-func (b *bench) blockFlagged() {
+func (b *comparisonState) blockFlagged() {
 	x, y := mergeRunInfo(b.old.RunInfo), mergeRunInfo(b.new.RunInfo)
 	codes := b.flagCodes()
 	if math.Abs(x.Flagged-y.Flagged) > flaggedApart {
@@ -145,15 +145,15 @@ func (b *bench) blockFlagged() {
 }
 
 // flagCodes lists the reasons for the flags of both sides.
-func (b *bench) flagCodes() string {
+func (b *comparisonState) flagCodes() string {
 	return joinCodes(mergeRunInfo(slices.Concat(b.old.RunInfo, b.new.RunInfo)).Codes)
 }
 
-func (b *bench) addWarning(code, text, fix string) {
+func (b *comparisonState) addWarning(code, text, fix string) {
 	b.warnings = append(b.warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
 }
 
-func (b *bench) testableEntries() []*entry {
+func (b *comparisonState) testableEntries() []*entry {
 	var out []*entry
 	for _, e := range b.entries {
 		if !e.Exact && e.blocked == "" && !e.decidedEarly() {
@@ -164,7 +164,7 @@ func (b *bench) testableEntries() []*entry {
 }
 
 // measureEffects estimates the effect of every metric not yet decided; blocked metrics get figures for display.
-func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
+func (b *comparisonState) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 	for _, e := range b.entries {
 		if e.Exact || e.decidedEarly() {
 			continue
@@ -178,7 +178,7 @@ func (b *bench) measureEffects(effect func(*entry) (stats.Effect, bool)) {
 
 // findTrends records a drift or a step of a metric's runs if it is significant (Holm over all metrics) and biases
 // the comparison by more than half of the equivalence margin.
-func (b *bench) findTrends() {
+func (b *comparisonState) findTrends() {
 	tested := b.testableEntries()
 	if _, shift := stats.CheckOrder(b.order); len(tested) == 0 || shift == 0 {
 		return // the order of the runs cancels a drift
@@ -204,7 +204,7 @@ func (b *bench) findTrends() {
 }
 
 // allowForTrends widens the interval of a drifting or stepping metric by the bias that the order of the runs causes.
-func (b *bench) allowForTrends() {
+func (b *comparisonState) allowForTrends() {
 	for _, e := range b.testableEntries() {
 		bias := math.Abs(e.drift.Bias)
 		if bias == 0 {

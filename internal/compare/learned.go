@@ -20,8 +20,8 @@ func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
 	return o.spread(), true
 }
 
-// tellLearned adds a note that names the source and the size of the learned spreads.
-func (b *bench) tellLearned() {
+// warnLearned adds a note that names the source and the size of the learned spreads.
+func (b *comparisonState) warnLearned() {
 	least, most := 0.0, 0.0
 	for _, e := range b.testableEntries() {
 		if e.assumed {

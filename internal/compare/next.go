@@ -16,8 +16,8 @@ import (
 const moreTime = "give the gate more time (--budget)"
 
 // next lists the user's next steps that could settle an inconclusive verdict, the most important first.
-func (b *bench) next() []string {
-	by := map[blame][]*entry{}
+func (b *comparisonState) next() []string {
+	by := map[inconclusiveCause][]*entry{}
 	for _, e := range b.entries {
 		if e.result.Verdict == Inconclusive {
 			why := e.blame
@@ -31,7 +31,7 @@ func (b *bench) next() []string {
 	if n := len(b.entries); n > 0 && !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.result.Reason != noDirection }) {
 		out = append(out, "give figures with a unit of time or a rate, or in a format that has directions: no metric of these files has one")
 	}
-	say := func(why blame, text func([]*entry) string) {
+	say := func(why inconclusiveCause, text func([]*entry) string) {
 		if es := by[why]; len(es) > 0 {
 			out = append(out, text(es))
 		}
@@ -81,7 +81,7 @@ func (b *bench) next() []string {
 
 // suggestSteadier proposes to judge CPU time, which other programs on the machine change less. It does so if CPU time
 // could detect a change of the threshold and none of the open metrics could.
-func (b *bench) suggestSteadier(open []*entry) []string {
+func (b *comparisonState) suggestSteadier(open []*entry) []string {
 	if len(open) == 0 || slices.ContainsFunc(open, func(e *entry) bool { return !(e.result.MDE > gpuprof.Number(e.margins.Threshold)) }) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (b *bench) suggestSteadier(open []*entry) []string {
 	return nil
 }
 
-func (b *bench) moreProcesses() string {
+func (b *comparisonState) moreProcesses() string {
 	if b.kind == kindGate {
 		return fmt.Sprintf(moreTime+", so that all %d blocks are measured", MinRuns)
 	}
@@ -110,7 +110,7 @@ func (b *bench) moreProcesses() string {
 	return fmt.Sprintf("run the program at least %d times for each side and put its files together (cat 1.json 2.json … > all.json), or measure both sides in one job with gpuprof gate --against", MinRuns)
 }
 
-func (b *bench) spreadText() string { return gpuprof.FormatPercent(math.Expm1(b.spread), 2) }
+func (b *comparisonState) spreadText() string { return gpuprof.FormatPercent(math.Expm1(b.spread), 2) }
 
 // manyRuns formats a number of runs: "some 250 runs".
 func manyRuns(n float64) string {
@@ -124,7 +124,7 @@ func manyRuns(n float64) string {
 const mostRuns = 100
 
 // moreRuns estimates how many runs the noisiest metric needs, and names the source of the noise.
-func (b *bench) moreRuns(es []*entry) string {
+func (b *comparisonState) moreRuns(es []*entry) string {
 	worst, need := es[0], 0.0
 	for _, e := range es {
 		if n := b.runsNeeded(e); n > need {
@@ -149,7 +149,7 @@ func (b *bench) moreRuns(es []*entry) string {
 }
 
 // durationText formats the time for n runs per side at the measured pace: ", about 2.5 h"; "" if the pace is unknown.
-func (b *bench) durationText(n float64) string {
+func (b *comparisonState) durationText(n float64) string {
 	each := b.o.BlockSeconds
 	if b.kind != kindGate {
 		each = blockPace(b.old.RunInfo) + blockPace(b.new.RunInfo)
@@ -182,7 +182,7 @@ func blockPace(runs []RunInfo) float64 {
 
 // runsNeeded returns the number of runs per side that lowers the minimum detectable effect to the threshold; +Inf
 // if the session term alone exceeds the threshold.
-func (b *bench) runsNeeded(e *entry) float64 {
+func (b *comparisonState) runsNeeded(e *entry) float64 {
 	if !e.ok || e.effect.SE == 0 {
 		return 0
 	}
@@ -201,7 +201,7 @@ func (b *bench) runsNeeded(e *entry) float64 {
 }
 
 // largestNoise names the largest part of the error: between sessions, between processes, or between samples.
-func (b *bench) largestNoise(e *entry) string {
+func (b *comparisonState) largestNoise(e *entry) string {
 	between, within, runs := 0.0, 0.0, 0.0
 	for _, side := range [][][]float64{e.old, e.new} {
 		logs := stats.LogMedians(side)

@@ -19,7 +19,7 @@ const (
 	exitFailed       = 4
 )
 
-func (b *bench) newComparison() *Comparison {
+func (b *comparisonState) newComparison() *Comparison {
 	c := &Comparison{
 		Head: headOf(b.kind, b.o.Tool), Sides: b.kind, Old: b.old.Source, New: b.new.Source,
 		Workload: cmp.Or(b.new.Workload, b.old.Workload), Preset: cmp.Or(b.new.Preset, b.old.Preset),

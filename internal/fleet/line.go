@@ -54,15 +54,15 @@ type timeline struct {
 	recorded           []int64 // end of each step in the recording, ns
 }
 
-// newLine converts a rank's recording; an error if its columns differ in length or name missing entries.
-func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
+// newTimeline converts a rank's recording; an error if its columns differ in length or name missing entries.
+func newTimeline(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 	n, m := len(c.Kind), len(c.Moments)
 	for _, col := range []model.Column{c.Group, c.Seq, c.Bytes, c.Step, c.Start, c.Dur, c.After} {
 		if len(col) != n {
 			return nil, errors.New("its columns of collectives differ in length")
 		}
 	}
-	for _, col := range []model.Column{c.Work, c.Idle, c.Held} {
+	for _, col := range []model.Column{c.Work, c.Idle, c.OtherCommunication} {
 		if len(col) != m {
 			return nil, errors.New("its columns of moments differ in length")
 		}
@@ -88,7 +88,7 @@ func newLine(c *analyze.Collectives, rank int, node string) (*timeline, error) {
 }
 
 func parseMoment(c *analyze.Collectives, i int) (op, error) {
-	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
+	o := op{own: c.Work[i] + c.Idle[i], held: c.OtherCommunication[i]}
 	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
 		return o, errors.New("a time of it is negative")
 	}

@@ -98,7 +98,7 @@ func readProgram(obj *Object) programRead {
 		if rank < 0 && len(p.Traces) == 1 {
 			rank = obj.Rank
 		}
-		l, err := newLine(c, rank, obj.Node)
+		l, err := newTimeline(c, rank, obj.Node)
 		if err == nil {
 			l.job = obj.Job
 		}

@@ -19,7 +19,7 @@ const clearlyLate = 0.05
 func Waits(ranks []analyze.Collectives) *analyze.JobWaits {
 	lines := make([]*timeline, len(ranks))
 	for i := range ranks {
-		l, err := newLine(&ranks[i], i, "")
+		l, err := newTimeline(&ranks[i], i, "")
 		if err != nil {
 			return nil // columns of this process are always consistent
 		}

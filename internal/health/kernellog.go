@@ -214,10 +214,10 @@ func PCIAddress(address string) string {
 	return pciName(address) + ".0"
 }
 
-// AskLog assigns the events of a log to the devices. A fault of an unlisted device adds a card named by its address. A
+// AssignLog assigns the events of a log to the devices. A fault of an unlisted device adds a card named by its address. A
 // message without an address counts for the only device, or for AllGPUs if there are several. why is the reason if
 // there is no log.
-func AskLog(cards []Card, l Log, why string) []Card {
+func AssignLog(cards []Card, l Log, why string) []Card {
 	seen := map[string]bool{}
 	for i := range cards {
 		c := &cards[i]

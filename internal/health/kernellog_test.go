@@ -236,14 +236,14 @@ func TestAskLog(t *testing.T) {
 		"an address of nobody":    {[]Card{gpu("gpu0", "", "")}, []string{"NVRM: Xid (PCI:0000:dc:00): 13, x"}, "", Healthy, "", "gpu0: not answered: kernel_log (the log names a GPU by its PCI address, which is unknown)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := JudgeAccounts(AskLog(c.cards, ReadLog(logged(c.log...)), c.why), gpuprof.Tool{})
+			r := JudgeAccounts(AssignLog(c.cards, ReadLog(logged(c.log...)), c.why), gpuprof.Tool{})
 			if r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) || r.Faulty() != (c.verdict == Unhealthy) || c.note != "" && !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.HasPrefix(n, c.note) }) {
 				t.Errorf("%s: %s; %q", r.Verdict, r.Reason, r.Notes)
 			}
 		})
 	}
 	// A log that lost its beginning is no proof that there was nothing in it.
-	cut := AskLog(two(), ReadLog("6,1200,98213,-;usb 1-1: new device"), "")
+	cut := AssignLog(two(), ReadLog("6,1200,98213,-;usb 1-1: new device"), "")
 	if r := JudgeAccounts(cut, gpuprof.Tool{}); r.Verdict != Healthy || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "earlier XIDs are unknown") {
 		t.Errorf("%s %q", r.Verdict, r.Notes)
 	}

@@ -83,7 +83,7 @@ type Device struct {
 	WhatIf            []WhatIf `json:"what_if"` // recorded settings first; empty unless Check.Passed
 	Replay            *Replay  `json:"-"`
 
-	account *account
+	account *momentBuilder
 	mapped  int64      // memory that the driver mapped in the recording, bytes
 	trims   int        // empty_cache calls found by the model
 	allowed int64      // Options.Allowed

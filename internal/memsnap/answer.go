@@ -15,7 +15,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Sentence: "The snapshot has no device whose memory could be judged."}
 	}
 	if len(a.Findings) == 0 || a.Findings[0].Device < 0 || a.Findings[0].Device >= len(a.Devices) {
-		return a.fullest().calmAnswer()
+		return a.fullest().noFindingAnswer()
 	}
 	f := &a.Findings[0]
 	d := &a.Devices[f.Device]
@@ -28,7 +28,7 @@ func (a *Analysis) Answer() gpuprof.Answer {
 	case f.Severity == gpuprof.High || f.Severity == gpuprof.Medium:
 		out = gpuprof.Answer{Verdict: "peak can fall", Tone: gpuprof.ToneUnsure, Sentence: d.savingText(f)}
 	default:
-		return a.fullest().calmAnswer()
+		return a.fullest().noFindingAnswer()
 	}
 	out.Bar = d.peakBar()
 	if f.PyTorch != "" {
@@ -48,8 +48,8 @@ func (a *Analysis) fullest() *Device {
 	return best
 }
 
-// calmAnswer returns the answer for a device without an error, a leak or a large saving.
-func (d *Device) calmAnswer() gpuprof.Answer {
+// noFindingAnswer returns the answer for a device without an error, a leak or a large saving.
+func (d *Device) noFindingAnswer() gpuprof.Answer {
 	if d.Events == 0 || d.Still {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
 			Sentence: fmt.Sprintf("Tensors hold %s%s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText())}

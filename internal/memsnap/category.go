@@ -41,19 +41,19 @@ func (c Category) String() string {
 	}[min(c, Other)]
 }
 
-// sorter assigns categories to allocations.
-type sorter struct {
+// classifier assigns categories to allocations.
+type classifier struct {
 	r        *Replay
 	traits   []traits
 	inferred bool // the file has no optimizer steps
 }
 
-func (r *Replay) newSorter(t []traits) *sorter {
-	return &sorter{r: r, traits: t, inferred: !r.hasOptimizerSteps() || !r.Stacks}
+func (r *Replay) newSorter(t []traits) *classifier {
+	return &classifier{r: r, traits: t, inferred: !r.hasOptimizerSteps() || !r.Stacks}
 }
 
 // classify returns the category of an allocation. The first matching case decides.
-func (s *sorter) classify(a *allocation) Category {
+func (s *classifier) classify(a *allocation) Category {
 	from := s.r.S.originOf(a)
 	t := &s.traits[from.stack]
 	switch {
@@ -90,7 +90,7 @@ func (s *sorter) classify(a *allocation) Category {
 
 // classifyBefore returns the category of memory from before the recording. A block that is live at the end has the
 // stack of its allocation; a freed block has the stack of its free.
-func (s *sorter) classifyBefore(a *allocation, t *traits) Category {
+func (s *classifier) classifyBefore(a *allocation, t *traits) Category {
 	live := a.done == never
 	switch {
 	case s.inferred || t.bare:
@@ -104,7 +104,7 @@ func (s *sorter) classifyBefore(a *allocation, t *traits) Category {
 
 func outlives(a *allocation, event uint32) bool { return a.asked == never || a.asked > event }
 
-func (s *sorter) classifyAll() []Category {
+func (s *classifier) classifyAll() []Category {
 	p := s.r.part
 	out := make([]Category, p.lastAlloc-p.allocs)
 	for i := range out {

@@ -40,7 +40,7 @@ func (c *callNode) childFrame(where string) *callNode {
 }
 
 // callTree returns the frames that hold memory, callers first.
-func (a *account) callTree(stacks []Held) []Call {
+func (a *momentBuilder) callTree(stacks []Held) []Call {
 	root := &callNode{in: map[string]*callNode{}}
 	for _, h := range stacks[:min(len(stacks), mostCalled)] {
 		root.bytes += h.Bytes
@@ -91,7 +91,7 @@ type Piece struct {
 
 // largestSegments returns the largest reserved ranges, and the number of ranges left out (more); live is sorted by
 // address.
-func (a *account) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
+func (a *momentBuilder) largestSegments(spans []span, live []allocation) (out []SegmentPart, more int) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })
 	more = max(0, len(spans)-mostSegments)

@@ -207,7 +207,7 @@ const (
 )
 
 // findGrowth finds lines that hold more after each step. It ignores the first step, which allocates persistent memory.
-func (r *Replay) findGrowth(a *account) []Growth {
+func (r *Replay) findGrowth(a *momentBuilder) []Growth {
 	ends := r.stepEnds()
 	if len(ends) < leastSteps || len(ends) > mostSteps {
 		return []Growth{}

@@ -107,7 +107,7 @@ func (f Finding) weighSeverity(d *Device) Finding {
 type ruleInput struct {
 	*Device
 	r     *Replay
-	a     *account
+	a     *momentBuilder
 	kinds []Category
 	// failed reports an out-of-memory error on any device, which ends the work on all devices.
 	failed bool

@@ -23,16 +23,16 @@ const (
 // simulatedDriver is a driver with a memory limit (bytes) and an address policy, for replays of other settings.
 type simulatedDriver struct {
 	*model
-	limit, used int64 // limit 0 is unlimited
-	sizes       map[int]int64
-	policy      addressPolicy
-	bases       map[int]uint64
-	top         uint64 // last used address
-	taken       []span // sorted ranges in use, for the policy lowest
-	at, told    int    // current event; index in released of the next pool to return
+	limit, used      int64 // limit 0 is unlimited
+	sizes            map[int]int64
+	policy           addressPolicy
+	bases            map[int]uint64
+	top              uint64 // last used address
+	taken            []span // sorted ranges in use, for the policy lowest
+	at, nextReleased int    // current event; index in released of the next pool to return
 }
 
-func newLedger(limit int64, p addressPolicy) *simulatedDriver {
+func newSimulatedDriver(limit int64, p addressPolicy) *simulatedDriver {
 	return &simulatedDriver{limit: limit, sizes: map[int]int64{}, policy: p, bases: map[int]uint64{}, top: firstAddress}
 }
 
@@ -110,12 +110,12 @@ func (l *simulatedDriver) Shrink(_ int, _, bytes int64) error {
 // Released implements pool.Releaser. Each call returns another private pool whose memory the recording had returned by
 // the current event.
 func (l *simulatedDriver) Released() (in int, ok bool) {
-	for l.told < len(l.released) {
-		o := l.released[l.told]
-		if l.told++; o.event <= l.at {
+	for l.nextReleased < len(l.released) {
+		o := l.released[l.nextReleased]
+		if l.nextReleased++; o.event <= l.at {
 			return o.pool, true
 		}
 	}
-	l.told = 0
+	l.nextReleased = 0
 	return 0, false
 }

@@ -133,7 +133,7 @@ type BlockBytes struct {
 
 const mostBlocks = 20
 
-func (a *account) largestBlocks(live []allocation) []BlockBytes {
+func (a *momentBuilder) largestBlocks(live []allocation) []BlockBytes {
 	type same struct {
 		where string
 		kind  Category

@@ -62,19 +62,21 @@ const (
 	mostStack = 40
 )
 
-// account computes the state of the memory after an event: its categories, program lines and segments.
-type account struct {
+// momentBuilder computes the state of the memory after an event: its categories, program lines and segments.
+type momentBuilder struct {
 	r      *Replay
 	traits []traits
-	kinds  *sorter
+	kinds  *classifier
 }
 
-func newAccount(r *Replay) *account {
+func newAccount(r *Replay) *momentBuilder {
 	t := r.S.stackTraits()
-	return &account{r: r, traits: t, kinds: r.newSorter(t)}
+	return &momentBuilder{r: r, traits: t, kinds: r.newSorter(t)}
 }
 
-func (a *account) traitsOf(row *allocation) *traits { return &a.traits[a.r.S.originOf(row).stack] }
+func (a *momentBuilder) traitsOf(row *allocation) *traits {
+	return &a.traits[a.r.S.originOf(row).stack]
+}
 
 // stepOf returns the step of an event, from 1; 0 without steps.
 func (r *Replay) stepOf(event int) int {
@@ -86,7 +88,7 @@ func (r *Replay) stepOf(event int) int {
 }
 
 // momentAt returns the state after an event.
-func (a *account) momentAt(event int, l Level, micros int64) Moment {
+func (a *momentBuilder) momentAt(event int, l Level, micros int64) Moment {
 	m := Moment{Event: event, TimeUS: micros, Step: a.r.stepOf(event), Requested: l.Requested, Reserved: l.Reserved}
 	type cell struct {
 		stack uint32
@@ -128,7 +130,7 @@ func (a *account) momentAt(event int, l Level, micros int64) Moment {
 }
 
 // sumStacks adds up the stacks of a moment by category and by line.
-func (a *account) sumStacks(m *Moment, first func(Held) int) {
+func (a *momentBuilder) sumStacks(m *Moment, first func(Held) int) {
 	parts := map[Category]*Part{}
 	type key struct {
 		where string
@@ -172,7 +174,7 @@ func (a *account) sumStacks(m *Moment, first func(Held) int) {
 }
 
 // siteOf returns the code line of a stack; memory from before the recording mostly has none.
-func (a *account) siteOf(h Held) string {
+func (a *momentBuilder) siteOf(h Held) string {
 	if h.Category == BeforeRecording && h.Stack == 0 {
 		return beforeRecording
 	}
@@ -180,7 +182,7 @@ func (a *account) siteOf(h Held) string {
 }
 
 // stackText returns the frames of a stack without Machinery.
-func (a *account) stackText(id uint32) []string {
+func (a *momentBuilder) stackText(id uint32) []string {
 	out := []string{}
 	for _, f := range a.r.S.Stack(id) {
 		if f.Machinery() {
@@ -195,7 +197,7 @@ func (a *account) stackText(id uint32) []string {
 }
 
 // addFree sets a moment's segments, and its rounded and free bytes.
-func (a *account) addFree(m *Moment, live []allocation) {
+func (a *momentBuilder) addFree(m *Moment, live []allocation) {
 	slices.SortFunc(live, func(x, y allocation) int { return cmp.Compare(x.addr, y.addr) })
 	k := 0
 	for i := range live {

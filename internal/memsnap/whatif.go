@@ -124,7 +124,7 @@ func (u *settingReplayer) replayAll(a alternative) (w WhatIf, failed, whole bool
 }
 
 func (u *settingReplayer) replayOne(a alternative, p addressPolicy, packed bool) (w WhatIf, failed bool, ties int, whole bool, err error) {
-	l := newLedger(u.limit, p)
+	l := newSimulatedDriver(u.limit, p)
 	if a.set.Pages != nil {
 		a.set.Pages = l
 	}

@@ -80,19 +80,19 @@ func (s stepsSeen) hasEnough(o *Options) bool {
 
 // stretch checks the growing recordings of a folder until they have the requested steps.
 type stretch struct {
-	o     *Options
-	dir   string
-	first time.Time // when the first kernel was seen; zero before
-	all   map[string]stepsSeen
-	late  map[string]bool                                  // recordings without steps by the deadline, to be cut to their window
-	old   map[string]bool                                  // recordings of earlier windows
-	look  func(ctx context.Context, path string) stepsSeen // findSteps, or a test's
+	o        *Options
+	dir      string
+	first    time.Time // when the first kernel was seen; zero before
+	all      map[string]stepsSeen
+	timedOut map[string]bool                                  // recordings without steps by the deadline, to be cut to their window
+	old      map[string]bool                                  // recordings of earlier windows
+	look     func(ctx context.Context, path string) stepsSeen // findSteps, or a test's
 	// skip is the number of steps to leave out at the beginning.
 	skip int
 }
 
 func newStretch(o *Options, dir string) stretch {
-	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, late: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
+	return stretch{o: o, dir: dir, all: map[string]stepsSeen{}, timedOut: map[string]bool{}, old: map[string]bool{}, look: findSteps, skip: o.Skip}
 }
 
 // isRecorded reports whether every recording is complete: it has the requested steps, has ended, has no kernel, or
@@ -117,8 +117,8 @@ func (w *stretch) isRecorded(ctx context.Context, now time.Time) bool {
 			w.all[path] = s
 		}
 		ended := hasEnd(path)
-		w.late[path] = s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
-		all = all && (w.late[path] || ended || s.hasEnough(w.o) || !hasKernel(path))
+		w.timedOut[path] = s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
+		all = all && (w.timedOut[path] || ended || s.hasEnough(w.o) || !hasKernel(path))
 	}
 	return all
 }
@@ -139,7 +139,7 @@ func (w *stretch) lookInTime(ctx context.Context, path string, before stepsSeen)
 func (w *stretch) cutToWindow(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	var errs []error
-	for path, late := range w.late {
+	for path, late := range w.timedOut {
 		if !late {
 			continue
 		}

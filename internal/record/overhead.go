@@ -24,8 +24,8 @@ type Overhead struct {
 // fewest is the minimum number of steps for a mean.
 const fewest = 3
 
-// pace is the largest ratio between the mean step times before and after the recording for which there is a Ratio.
-const pace = 1.5
+// mostUnevenness is the largest ratio between the mean step times before and after the recording for which there is a Ratio.
+const mostUnevenness = 1.5
 
 // overheadOf compares the step times of a process before, during and after its recording; nil if no recorded step was
 // timed.
@@ -35,7 +35,7 @@ func overheadOf(p *Process) *Overhead {
 	}
 	o := &Overhead{BeforeS: trimmedMean(dropWarmUp(p.Before)), DuringS: trimmedMean(dropWarmUp(p.During)), AfterS: trimmedMean(p.Later), ExportS: p.ExportS}
 	bare := bareSteps(p)
-	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
+	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > mostUnevenness*min(o.BeforeS, o.AfterS)
 	if m := trimmedMean(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}

@@ -32,11 +32,11 @@ type samplesHead struct {
 
 // sampledStack is one of the lines after the first: a call stack with its sampled time.
 type sampledStack struct {
-	Doing  model.Doing `json:"doing"`
-	Callee string      `json:"callee"`
-	S      float64     `json:"s"`
-	Count  int         `json:"count"`
-	Frames []int       `json:"frames"`
+	Doing  model.ThreadState `json:"doing"`
+	Callee string            `json:"callee"`
+	S      float64           `json:"s"`
+	Count  int               `json:"count"`
+	Frames []int             `json:"frames"`
 }
 
 // clocks has rows of wall time, CPU time, run delay and CPU time of other threads, s, then counts of voluntary and

@@ -28,8 +28,8 @@ func (h *Hook) Settled() bool {
 	return some
 }
 
-// Accounted reports whether the stack samples of all processes have arrived.
-func (h *Hook) Accounted() bool {
+// SamplesDone reports whether the stack samples of all processes have arrived.
+func (h *Hook) SamplesDone() bool {
 	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Sampling })
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// KeepApart returns the run as if the step had been timed without stage events. The step measured without them
+// PreferBareStep returns the run as if the step had been timed without stage events. The step measured without them
 // (BareStep) becomes Step, and the step measured with them becomes ProbedStep, to which the exposed times add up.
 // Throughput and Order then cover only the blocks without stage events. ok is false if the run is already so, or lacks
 // bare samples or a throughput, or if its samples do not match its Order.
-func KeepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
+func PreferBareStep(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
 	if run.ProbedStep != nil || run.Step == nil || run.BareStep == nil || run.Throughput == nil {
 		return nil, false
 	}

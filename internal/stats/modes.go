@@ -41,17 +41,17 @@ func FindModes(logs []float64, slack float64) (m Modes, ok bool) {
 // modeDeviations returns the absolute deviations of the log medians of both sides from the median of their mode, or of
 // their side if it has none. together is the probability that two processes of a side are of the same mode; the smaller
 // of both sides.
-func modeDeviations(a, b []float64, slack float64) (out []float64, together float64) {
-	together = 1
+func modeDeviations(a, b []float64, slack float64) (out []float64, sameModeProbability float64) {
+	sameModeProbability = 1
 	for _, logs := range [][]float64{a, b} {
 		m, ok := FindModes(logs, slack)
 		if !ok {
 			m.Low, m.High = Median(logs), math.Inf(1)
 		}
-		together = min(together, m.Share*m.Share+(1-m.Share)*(1-m.Share))
+		sameModeProbability = min(sameModeProbability, m.Share*m.Share+(1-m.Share)*(1-m.Share))
 		for _, x := range logs {
 			out = append(out, min(math.Abs(x-m.Low), math.Abs(x-m.High)))
 		}
 	}
-	return out, together
+	return out, sameModeProbability
 }

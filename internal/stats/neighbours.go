@@ -14,8 +14,8 @@ const (
 	leastEffective = 1.2
 )
 
-// Alike describes the correlation of runs with the runs before them.
-type Alike struct {
+// Autocorrelation describes the correlation of runs with the runs before them.
+type Autocorrelation struct {
 	// Rho is the correlation of neighbours, averaged over the lists. P is the p-value of "no correlation".
 	Rho, P float64
 	// Found marks that the test over all metrics of a comparison detected the correlation; its caller sets it.
@@ -29,7 +29,7 @@ type Alike struct {
 //	RVN = sum (r_i - r_(i+1))^2 / sum (r_i - mean r)^2,  rho = 1 - RVN/2
 //
 // Lists of fewer than four values, or of equal ones, do not count.
-func Neighbours(lists ...[]float64) Alike {
+func Neighbours(lists ...[]float64) Autocorrelation {
 	var sum, variance, weight float64
 	each := make([]float64, len(lists))
 	for i, x := range lists {
@@ -41,9 +41,9 @@ func Neighbours(lists ...[]float64) Alike {
 		}
 	}
 	if weight == 0 {
-		return Alike{P: 1}
+		return Autocorrelation{P: 1}
 	}
-	return Alike{Rho: sum / weight, P: tSurvival(math.Inf(1), sum/math.Sqrt(variance)), each: each}
+	return Autocorrelation{Rho: sum / weight, P: tSurvival(math.Inf(1), sum/math.Sqrt(variance)), each: each}
 }
 
 // varianceFactor returns by how much correlation rho raises a mean's variance in a first-order autoregression.
@@ -54,7 +54,7 @@ func varianceFactor(rho float64) float64 {
 
 // effectiveCount returns the effective number of independent values among the n values of list i. If no correlation was
 // detected, count is n; factor then raises the variance, because a correlation may have been missed.
-func (a Alike) effectiveCount(i, n int) (count, factor float64) {
+func (a Autocorrelation) effectiveCount(i, n int) (count, factor float64) {
 	switch {
 	case i >= len(a.each):
 		return float64(n), 1

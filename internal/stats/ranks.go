@@ -56,10 +56,10 @@ func countUpTo(sorted []float64, v float64) int {
 	return sort.Search(len(sorted), func(i int) bool { return sorted[i] > v })
 }
 
-// Unsettled adds to an effect the error of an unobserved shift of one whole side, which has Student's t
+// WithSharedShift adds to an effect the error of an unobserved shift of one whole side, which has Student's t
 // distribution with the spread by. The effect's own error is multiplied by factor. For ranks the shift has 161
 // points up to 8 standard deviations.
-func (e Effect) Unsettled(factor float64, by Spread) Effect {
+func (e Effect) WithSharedShift(factor float64, by Spread) Effect {
 	if e.ranks == nil {
 		own, unseen := e.SE*e.SE*factor*factor, by.Sigma*by.Sigma
 		if total := own + unseen; total > 0 {

@@ -192,7 +192,7 @@ func TestNoiseBlocks(t *testing.T) {
 			case stats.PairRanks:
 				e, _ = stats.SignedRanks(d)
 			case stats.PairedMean:
-				e, _, _ = stats.Unpaired([][]float64{a}, b, known(0), stats.Alike{}, far, 1)
+				e, _, _ = stats.Unpaired([][]float64{a}, b, known(0), stats.Autocorrelation{}, far, 1)
 			}
 			if e.PNotAbove(bound) <= 0.05 {
 				found++

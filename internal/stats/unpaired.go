@@ -30,7 +30,7 @@ type Spread struct{ Sigma, Nu float64 }
 // the test's level.
 //
 // ok is false if no list of a has two runs, if b has fewer than two, or if a value is not finite.
-func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, level float64) (e Effect, rule Rule, ok bool) {
+func Unpaired(a [][]float64, b []float64, between Spread, alike Autocorrelation, slack, level float64) (e Effect, rule Rule, ok bool) {
 	a = slices.DeleteFunc(slices.Clone(a), func(s []float64) bool { return len(s) == 0 })
 	runs := 0
 	for _, s := range a {
@@ -43,7 +43,7 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 	estimated := !math.IsInf(between.Nu, 1)
 	if (estimated || !alike.Found) && hasOutlyingRuns(append(slices.Clip(a), b), slack) {
 		if e, ok = Ranks(alignSessions(a), b); !ok || e.ranks.below[0] <= level {
-			return e.Unsettled(math.Sqrt(varianceFactor(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
+			return e.WithSharedShift(math.Sqrt(varianceFactor(alike.Rho)), Spread{term, between.Nu}), ProcessRanks, ok
 		}
 	}
 	meanA, varianceA, nuA := sessionMeans(a, alike, 0)
@@ -63,7 +63,7 @@ func Unpaired(a [][]float64, b []float64, between Spread, alike Alike, slack, le
 // sessionMeans returns the mean over sessions of their means, the variance of that mean from the pooled variance of
 // the runs, and its degrees of freedom. Session i has the correlation of list first+i in alike. The sample variance of
 // n correlated runs is too small, and is corrected: with n' effective runs, E s^2 = sigma^2 (1 - 1/n') n/(n-1).
-func sessionMeans(sessions [][]float64, alike Alike, first int) (mean, variance, nu float64) {
+func sessionMeans(sessions [][]float64, alike Autocorrelation, first int) (mean, variance, nu float64) {
 	var squares, free, inverse float64
 	m := float64(len(sessions))
 	for i, s := range sessions {

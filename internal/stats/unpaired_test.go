@@ -17,7 +17,7 @@ const far = 100
 
 func TestUnpaired(t *testing.T) {
 	unpaired := func(a [][]float64, b []float64, sigma float64) (stats.Effect, bool) {
-		e, rule, ok := stats.Unpaired(a, b, known(sigma), stats.Alike{}, far, 1)
+		e, rule, ok := stats.Unpaired(a, b, known(sigma), stats.Autocorrelation{}, far, 1)
 		if rule != stats.PairedMean {
 			t.Errorf("the rule is %s", rule)
 		}
@@ -96,7 +96,7 @@ func predict(sessions []float64, next float64) (stats.Effect, bool) {
 	for _, x := range sessions {
 		runs = append(runs, []float64{x, x})
 	}
-	e, _, ok := stats.Unpaired(runs, []float64{next, next}, stats.SessionSpread(sessions), stats.Alike{}, far, 1)
+	e, _, ok := stats.Unpaired(runs, []float64{next, next}, stats.SessionSpread(sessions), stats.Autocorrelation{}, far, 1)
 	return e, ok
 }
 
@@ -108,7 +108,7 @@ func TestUnpairedOfSlowRuns(t *testing.T) {
 	width := func(e stats.Effect) float64 { return e.Upper(0.975) - e.Lower(0.975) }
 	var last float64
 	for _, sigma := range []float64{0, 0.001, 0.01, 0.1} {
-		e, rule, ok := stats.Unpaired([][]float64{a}, b, known(sigma), stats.Alike{}, 0.02, 0.05)
+		e, rule, ok := stats.Unpaired([][]float64{a}, b, known(sigma), stats.Autocorrelation{}, 0.02, 0.05)
 		if !ok || rule != stats.ProcessRanks || math.Abs(e.Theta-0.1) > 0.011 {
 			t.Fatalf("session term %g: %s %+v", sigma, rule, e)
 		}
@@ -124,7 +124,7 @@ func TestUnpairedOfSlowRuns(t *testing.T) {
 			t.Errorf("session term %g: swapped bound %g", sigma, back.Upper(0.975))
 		}
 	}
-	if _, rule, _ := stats.Unpaired([][]float64{a[:6]}, b[:6], known(0.01), stats.Alike{}, 0.02, 1e-4); rule != stats.PairedMean {
+	if _, rule, _ := stats.Unpaired([][]float64{a[:6]}, b[:6], known(0.01), stats.Autocorrelation{}, 0.02, 1e-4); rule != stats.PairedMean {
 		t.Errorf("6 runs a side do not reach p = 0.0001 by ranks, and the rule is %s", rule)
 	}
 }
@@ -154,7 +154,7 @@ func TestNeighbours(t *testing.T) {
 				continue
 			}
 			found[walks]++
-			alone, _, _ := stats.Unpaired(lists[:1], lists[1], known(0), stats.Alike{}, far, 1)
+			alone, _, _ := stats.Unpaired(lists[:1], lists[1], known(0), stats.Autocorrelation{}, far, 1)
 			alike.Found = true
 			if e, _, _ := stats.Unpaired(lists[:1], lists[1], known(0), alike, far, 1); e.SE > alone.SE && e.Nu < alone.Nu {
 				wider++

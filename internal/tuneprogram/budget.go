@@ -79,12 +79,12 @@ func (e *engine) reservedTime() time.Duration {
 	}
 	least, s := earlyPairs, Set(nil)
 	if c := e.listCandidates(); len(c) > 0 {
-		if least, s = gatePairs, (Set{c[0].Setting}); c[0].meanGain() > math.Log(masking) {
-			least = signPairs
+		if least, s = gatePairs, (Set{c[0].Setting}); c[0].meanGain() > math.Log(leastMaskingSpeedup) {
+			least = signTestPairs
 		}
 	}
 	one := e.timeOf(s) + e.times[""]
-	for _, pairs := range []int{signPairs, gatePairs} {
+	for _, pairs := range []int{signTestPairs, gatePairs} {
 		if time.Duration(pairs)*one <= shareOf(e.decidingBudget(), shareReserved) {
 			return time.Duration(max(min(pairs, e.reserved), least)) * one
 		}

@@ -53,7 +53,7 @@ func (e *engine) pairsOfStage(s Set, g *compare.Gate, stage int, all []pair) int
 	n, least := gatePairs, earlyPairs
 	if stage > 1 {
 		n, least = min(max(g.Useful(), gatePairs), mostPairs), gatePairs
-		if missing := signPairs - len(all); missing > 0 && haveGain(all) {
+		if missing := signTestPairs - len(all); missing > 0 && haveGain(all) {
 			least = min(least, missing)
 		}
 	}
@@ -131,7 +131,7 @@ func (e *engine) measurePairs(s Set, n int, seed uint64) (out []pair, err error)
 		return nil, errStarved
 	}
 	for _, second := range compare.Order(n, seed) {
-		p, err := e.measureTurn(nil, s, !second, "confirming "+s.Key())
+		p, err := e.runPair(nil, s, !second, "confirming "+s.Key())
 		if err != nil {
 			return out, err
 		}

@@ -48,16 +48,16 @@ func settingsAgainst(rule string) []string {
 	return nil
 }
 
-// recordings is the least budget at which the program is recorded, in durations of a plain run. A recording takes about
+// leastRunsToRecord is the least budget at which the program is recorded, in durations of a plain run. A recording takes about
 // three.
-const recordings = 24
+const leastRunsToRecord = 24
 
 // shareOfRecording is the largest part of the budget that the recording takes.
 const shareOfRecording = 0.25
 
 // askFindings records the program once if the budget allows it. Settings that the findings name are tried first.
 func (e *engine) askFindings() {
-	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= recordings*e.times[""] {
+	if e.Findings != nil && e.found == nil && e.p.Metric == tune.PerStep && e.Budget >= leastRunsToRecord*e.times[""] {
 		e.showProgress("recording", "")
 		var err error
 		if e.found, err = e.Findings(e.ctx, min(shareOf(e.Budget, shareOfRecording), e.Budget-e.timeNow())); err != nil {

@@ -99,14 +99,14 @@ func isBetter(gains []float64) bool {
 	return mean-half*scale > math.Log1p(margin)
 }
 
-// signPairs is the least number of pairs for a sign test at p <= 0.001: all 10 agree by chance with p = 2^-10.
-const signPairs = 10
+// signTestPairs is the least number of pairs for a sign test at p <= 0.001: all 10 agree by chance with p = 2^-10.
+const signTestPairs = 10
 
-// agreeOnGain is a sign test: it reports whether the first signPairs pairs all have a gain above margin. The test is
+// agreeOnGain is a sign test: it reports whether the first signTestPairs pairs all have a gain above margin. The test is
 // exact for any distribution of run times, and saves the gate's next stage. Later pairs do not count: a test of any ten
 // pairs would be several tests.
 func agreeOnGain(pairs []pair) bool {
-	return len(pairs) >= signPairs && haveGain(pairs[:signPairs])
+	return len(pairs) >= signTestPairs && haveGain(pairs[:signTestPairs])
 }
 
 // haveGain reports whether each pair has a gain above margin.

@@ -11,8 +11,8 @@ import (
 // TestAllGain: the first ten pairs, if they agree, are a gain at p <= 0.001, whatever their spread; nine are not, and
 // neither are ten of which one is within the margin.
 func TestAllGain(t *testing.T) {
-	if p := math.Pow(0.5, signPairs); p > 0.001 || 2*p <= 0.001 {
-		t.Errorf("%d pairs have p %g", signPairs, p)
+	if p := math.Pow(0.5, signTestPairs); p > 0.001 || 2*p <= 0.001 {
+		t.Errorf("%d pairs have p %g", signTestPairs, p)
 	}
 	pairs := func(gains ...float64) (out []pair) {
 		for _, g := range gains {

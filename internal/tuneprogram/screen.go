@@ -29,7 +29,7 @@ func (e *engine) screenPasses() error {
 	for range passes {
 		promised := len(e.listCandidates()) > 0
 		live := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
-			return !r.isLive() || len(r.gains) > 0 && !promised
+			return !r.needsPair() || len(r.gains) > 0 && !promised
 		})
 		if len(live) == 0 {
 			return nil
@@ -75,8 +75,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// isLive reports whether another pair of a setting may be worth its time.
-func (r *row) isLive() bool {
+// needsPair reports whether another pair of a setting may be worth its time.
+func (r *row) needsPair() bool {
 	if r.failed != "" || r.worse != "" || r.stopped != "" {
 		return false
 	}
@@ -224,7 +224,7 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 		if !e.fitsBudget(1, 1, tuned) {
 			return gains, nil
 		}
-		p, err := e.measureTurn(base, tuned, k%2 == 1, phase)
+		p, err := e.runPair(base, tuned, k%2 == 1, phase)
 		if errors.Is(err, errFailed) {
 			return nil, nil // the settings fail together, or their run was stopped
 		}
@@ -245,8 +245,8 @@ func (e *engine) compareSets(base, tuned Set, phase string) (gains []float64, er
 // errFailed is the error of a run with settings that failed, or that the time limit of a run stopped.
 var errFailed = errors.New("a fresh process came to no figure")
 
-// measureTurn runs two sets in two fresh processes, one after the other in the given order.
-func (e *engine) measureTurn(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
+// runPair runs two sets in two fresh processes, one after the other in the given order.
+func (e *engine) runPair(base, tuned Set, tunedFirst bool, phase string) (p pair, err error) {
 	p.tunedFirst = tunedFirst
 	order := []Set{base, tuned}
 	if tunedFirst {

@@ -130,7 +130,7 @@ func (e *engine) runSearch() error {
 		return err
 	}
 	e.askFindings()
-	e.reserved = signPairs
+	e.reserved = signTestPairs
 	if err := e.switchSettings(); err != nil && !errors.Is(err, errStarved) {
 		return err
 	}

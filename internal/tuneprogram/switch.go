@@ -70,7 +70,7 @@ const (
 	leastBlocks         = 4    // fewest blocks that decide a setting
 	shareOfBudget       = 0.15 // maximum share of the budget for the planned blocks
 	shareOfBlocks       = 0.2  // share of the budget by which the process may take longer than one run
-	masking             = 1.5  // speedup of a set from which the gains of other settings are measured again
+	leastMaskingSpeedup = 1.5  // speedup of a set from which the gains of other settings are measured again
 )
 
 // switchSettings compares all settings that can be switched within one process: many pairs of neighbouring steps cost
@@ -142,7 +142,7 @@ func (e *engine) listMasked(best Set) ([]*row, error) {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
 		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
 	})
-	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(masking) {
+	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(leastMaskingSpeedup) {
 		return nil, nil
 	}
 	c := Cells{Base: best}

@@ -63,7 +63,7 @@ func Proportion(text string, r *gpuprof.BarRatio, tone gpuprof.Tone) *Figure {
 }
 
 // newsOf returns the rating for an answer's tone, so that charts agree with tables and the answer.
-func newsOf(t gpuprof.Tone) news {
+func newsOf(t gpuprof.Tone) rating {
 	switch t {
 	case gpuprof.ToneGood:
 		return betterNews

@@ -21,7 +21,7 @@ func TestChances(t *testing.T) {
 	s.Quartet = []bisect.Quartet{q}
 	s.Chances = []gpuprof.Number{0.9, 0.1}
 	s.Outcome = &bisect.Outcome{Found: bisect.Culprit, From: 1, To: 1}
-	words := Chances(s).Words()
+	words := Chances(s).AltText()
 	for _, want := range []string{"1, 1111111 one: 90.0 %", "2, 2222222 two: 10.0 %", "1, 1111111: +5.0 % in 1 quartet"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q is missing in %q", want, words)

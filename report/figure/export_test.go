@@ -4,7 +4,7 @@ import "fmt"
 
 // Dump is a figure as numbers: what its marks are at, in the units of its axes.
 func (f *Figure) Dump() string {
-	out := fmt.Sprintf("%s %q of %q\n%s\n", f.ID, f.Title, f.Subject, f.Words())
+	out := fmt.Sprintf("%s %q of %q\n%s\n", f.ID, f.Title, f.Subject, f.AltText())
 	list := func(name string, lines []string) {
 		for _, l := range lines {
 			out += name + ": " + l + "\n"

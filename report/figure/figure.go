@@ -169,8 +169,8 @@ func (f *Figure) addNote(s string) { f.Notes = append(f.Notes, s) }
 
 const mostSpoken = 40 // with more tooltips, the description has none
 
-// Words returns the description with the texts of the tooltips, for readers who cannot see the chart.
-func (f *Figure) Words() string {
+// AltText returns the description with the texts of the tooltips, for readers who cannot see the chart.
+func (f *Figure) AltText() string {
 	var tips []string
 	for i := range f.Panels {
 		for p := &f.Panels[i]; p != nil; p = p.Side {

@@ -11,23 +11,23 @@ import (
 type ratioRow struct {
 	name, text    string
 	ratio, lo, hi float64
-	news          news
+	news          rating
 }
 
-// news is the rating of a ratio, from good to bad, as the colour and the shape of its dot.
-type news struct {
+// rating is the rating of a ratio, from good to bad, as the colour and the shape of its dot.
+type rating struct {
 	tone  Tone
 	shape Shape
 }
 
 var (
-	betterNews = news{Faster, Circle}
-	worseNews  = news{Slower, Square}
-	evenNews   = news{Rest, Circle}
-	unsureNews = news{Ink, Ring}
+	betterNews = rating{Faster, Circle}
+	worseNews  = rating{Slower, Square}
+	evenNews   = rating{Rest, Circle}
+	unsureNews = rating{Ink, Ring}
 )
 
-func (n news) legendEntry(text string) Entry {
+func (n rating) legendEntry(text string) Entry {
 	return Entry{Text: text, Tone: n.tone, Dot: true, Shape: n.shape}
 }
 

@@ -29,11 +29,11 @@ func TestMemoryFigures(t *testing.T) {
 	if len(boxes[0].Points) != 4 || len(boxes[1].Points) != 2 || boxes[1].Points[0] != [2]float64{10, 10 << 20} || boxes[1].Points[1] != [2]float64{20, 30 << 20} {
 		t.Errorf("%v, %v", boxes[0].Points, boxes[1].Points)
 	}
-	if words := f.Words(); !strings.Contains(words, "peak: 30.0 MiB of live tensors at event 12, 40.0 MiB reserved") {
+	if words := f.AltText(); !strings.Contains(words, "peak: 30.0 MiB of live tensors at event 12, 40.0 MiB reserved") {
 		t.Error(words)
 	}
 	f, err = OfMemory(held(), "sites")
-	if err != nil || !strings.Contains(f.Words(), "/home/u/train.py:12 in forward: 20.0 MiB in 3 blocks, activation") {
+	if err != nil || !strings.Contains(f.AltText(), "/home/u/train.py:12 in forward: 20.0 MiB in 3 blocks, activation") {
 		t.Errorf("%+v, %v", f, err)
 	}
 	a := held()

@@ -105,7 +105,7 @@ func (p *pen) drawShape(s *shape) {
 	}
 }
 
-func (p *pen) drawPath(s *shape, m manner) {
+func (p *pen) drawPath(s *shape, m formStyle) {
 	p.SetLineWidth(vg.Length(m.stroke))
 	p.SetLineDash(nil, 0)
 	if m.dash > 0 {

@@ -38,7 +38,7 @@ func (f *Figure) writeInline(id, class string, width float64) string {
 	id = quoteText(id)
 	fmt.Fprintf(s, "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n", quoteText(f.Title))
 	fmt.Fprintf(s, "<svg class=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", class, formatNumber(d.w), formatNumber(d.h), id, id)
-	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoteText(f.Title), id, quoteText(f.Words()))
+	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoteText(f.Title), id, quoteText(f.AltText()))
 	for _, shape := range d.listShapes() {
 		s.writeShape(shape, shape.cssClasses())
 	}
@@ -69,7 +69,7 @@ func (f *Figure) svgFile(w io.Writer, width, height float64) error {
 	s.WriteString("<?xml version=\"1.0\"?>\n<!-- " + runfile.Marker + " -->\n")
 	fmt.Fprintf(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%spt\" height=\"%spt\" viewBox=\"0 0 %s %s\" role=\"img\" font-family=\"Liberation Sans, Arial, sans-serif\" font-size=\"12\">\n",
 		formatNumber(d.w), formatNumber(d.h), formatNumber(d.w), formatNumber(d.h))
-	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<rect x=\"0\" y=\"0\" width=\"%s\" height=\"%s\" fill=\"#ffffff\"/>\n", quoteText(f.Title), quoteText(f.Words()), formatNumber(d.w), formatNumber(d.h))
+	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<rect x=\"0\" y=\"0\" width=\"%s\" height=\"%s\" fill=\"#ffffff\"/>\n", quoteText(f.Title), quoteText(f.AltText()), formatNumber(d.w), formatNumber(d.h))
 	for _, shape := range d.listShapes() {
 		s.writeShape(shape, shape.svgAttributes())
 	}

@@ -141,8 +141,8 @@ const (
 	Dots    Form = "dot" // larger points, for few of them
 )
 
-// manner has the drawing parameters of a form.
-type manner struct {
+// formStyle has the drawing parameters of a form.
+type formStyle struct {
 	form          Form
 	stroke        float64 // line width; 0 means filled
 	dash          float64
@@ -150,15 +150,15 @@ type manner struct {
 	roundedDotted bool
 }
 
-func mannerTable() []manner {
-	return []manner{
+func mannerTable() []formStyle {
+	return []formStyle{
 		{"", 0, 0, 1, false}, {Pale, 0, 0, 0.3, false}, {Behind, 0, 0, 0.26, false}, {Filled, 0, 0, 0.35, false},
 		{Stroke, 2, 0, 1, false}, {Outline, 1.4, 0, 1, false}, {Whisker, 1.5, 0, 1, false}, {Hair, 1, 0, 1, false},
 		{Dashed, 1, 4, 1, false}, {Points, 2.6, 0, 0.65, true}, {Dots, 6, 0, 0.65, true},
 	}
 }
 
-func (f Form) findManner() manner {
+func (f Form) findManner() formStyle {
 	all := mannerTable()
 	for _, m := range all {
 		if m.form == f {

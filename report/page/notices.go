@@ -32,20 +32,20 @@ func (n notice) Head() string {
 // maxEach limits how many runs a joined warning lists: their labels, or the parts of the text in which they differ.
 const maxEach = 12
 
-// given is a warning of one process.
-type given struct{ run, process, text string }
+// processWarning is a warning of one process.
+type processWarning struct{ run, process, text string }
 
-func (g given) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
+func (g processWarning) processLabel() string { return strings.TrimSpace(g.run + " " + g.process) }
 
 var ofProcess = lazyregexp.New(`^(process \d+): `)
 
 // groupNotices joins warnings with equal code and fix, so that a sweep does not list a warning once per run.
 func groupNotices(runs []*gpuprof.Run) []notice {
 	var order []gpuprof.Warning
-	groups := map[gpuprof.Warning][]given{}
+	groups := map[gpuprof.Warning][]processWarning{}
 	for i, r := range runs {
 		for _, w := range r.Warnings {
-			g := given{run: runLabel(runs, i), text: view.Cut(w.Text, 600)}
+			g := processWarning{run: runLabel(runs, i), text: view.Cut(w.Text, 600)}
 			if m := ofProcess.FindStringSubmatch(g.text); m != nil {
 				g.process, g.text = m[1], g.text[len(m[0]):]
 			}
@@ -74,7 +74,7 @@ func runLabel(runs []*gpuprof.Run, i int) string {
 	return fmt.Sprintf("run %d", i+1)
 }
 
-func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
+func newNotice(key gpuprof.Warning, all []processWarning, runs []*gpuprof.Run) notice {
 	n := notice{Code: key.Code, Fix: key.Fix}
 	texts := make([]string, len(all))
 	var labels []string
@@ -120,7 +120,7 @@ func joinLabels(labels []string) string {
 }
 
 // countWarned counts the runs with the warning, or the processes of a single run.
-func countWarned(all []given, runs []*gpuprof.Run) string {
+func countWarned(all []processWarning, runs []*gpuprof.Run) string {
 	had := map[string]bool{}
 	if len(runs) > 1 {
 		for _, g := range all {

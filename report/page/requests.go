@@ -21,7 +21,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	if q == nil {
 		return Section{}
 	}
-	lines := Lines{Lines: []Line{{Label: "requests", Value: endsText(q), Note: rateText(q)}}}
+	lines := Lines{Lines: []Line{{Label: "requests", Value: outcomeText(q), Note: rateText(q)}}}
 	total := q.Sum()
 	if total.Seconds > 0 && q.Told() > 0 {
 		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: gpuprof.FormatSI(q.Goodput, "requests/s"), Note: "answered within " + gpuprof.FormatSeconds(q.SLO)})
@@ -34,7 +34,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: gpuprof.FormatSeconds(first), Note: "alone in its batch, when the workload was opened; no part of the load"})
 	}
 	out := Section{ID: id + "requests", Heading: "Requests under load", Blocks: []Block{lines, latencyTable(q)}}
-	if why := hidesText(q); why != "" {
+	if why := omissionText(q); why != "" {
 		out.Blocks = append(out.Blocks, Text{S: why, Tone: Unsure, In: HTML | Markdown})
 	}
 	out.Blocks = append(out.Blocks, Chart{ID: id + "requests-chart", Figure: func() *figure.Figure { return figure.Requests(r) }})
@@ -96,10 +96,10 @@ func waitsText(r *gpuprof.Run, in Where) Block {
 	if r.Requests == nil || r.Requests.Waits == "" {
 		return nil
 	}
-	return Text{S: hidesText(r.Requests), Tone: Unsure, In: in}
+	return Text{S: omissionText(r.Requests), Tone: Unsure, In: in}
 }
 
-func endsText(q *loadtest.Requests) string {
+func outcomeText(q *loadtest.Requests) string {
 	t := q.Sum()
 	if t.Scheduled == 0 {
 		return "none"
@@ -157,8 +157,8 @@ func batchText(t loadtest.Served) string {
 	return fmt.Sprintf("%.3g requests in the mean, at most %d", float64(requests)/float64(batches), len(t.Batches))
 }
 
-// hidesText states which time the latencies of a waiting sender omit (coordinated omission).
-func hidesText(q *loadtest.Requests) string {
+// omissionText states which time the latencies of a waiting sender omit (coordinated omission).
+func omissionText(q *loadtest.Requests) string {
 	switch q.Waits {
 	case loadtest.WaitsRoom:
 		return "The sender waited for room in the queue. The latency counts from the schedule; the column from send is what a sender that waits would report, and hides the time for which it was held back."

@@ -30,12 +30,12 @@ type worker interface {
 // (k/w) mod len(slots), so nothing needs sorting. A round begins at the first batch, after a jump to another batch,
 // and with persistent=off at every epoch.
 type pool struct {
-	ctx     context.Context
-	hire    func(w int) (worker, error)
-	quiet   func() error // waits until the device has read every slot
-	slots   [][]*slot    // by worker
-	workers []worker
-	ahead   int // number of requested batches beyond the last one taken: workers*prefetch
+	ctx         context.Context
+	startWorker func(w int) (worker, error)
+	waitDevice  func() error // waits until the device has read every slot
+	slots       [][]*slot    // by worker
+	workers     []worker
+	ahead       int // number of requested batches beyond the last one taken: workers*prefetch
 
 	epoch int // batches per epoch, after which workers restart; 0: no epochs
 	first int // first batch of the round
@@ -69,7 +69,7 @@ func (p *pool) nextBatch(i int) (*slot, error) {
 func (p *pool) epochEnded() bool { return p.epoch > 0 && p.taken > 0 && (p.first+p.taken)%p.epoch == 0 }
 
 func (p *pool) begin(i int) error {
-	if err := errors.Join(p.settle(), p.quiet()); err != nil {
+	if err := errors.Join(p.settle(), p.waitDevice()); err != nil {
 		return err
 	}
 	if p.epoch > 0 {
@@ -79,7 +79,7 @@ func (p *pool) begin(i int) error {
 	}
 	if p.workers == nil {
 		for w := range p.slots {
-			crew, err := p.hire(w)
+			crew, err := p.startWorker(w)
 			if err != nil {
 				return errors.Join(err, p.stopWorkers())
 			}

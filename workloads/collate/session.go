@@ -250,7 +250,7 @@ func (s *session) makeAlone() error {
 }
 
 func (s *session) hireAll() error {
-	p := &pool{ctx: s.ctx, ahead: s.k.Workers * s.k.Prefetch, quiet: s.quiesce}
+	p := &pool{ctx: s.ctx, ahead: s.k.Workers * s.k.Prefetch, waitDevice: s.quiesce}
 	if s.k.Restarts {
 		p.epoch = s.k.Epoch
 	}
@@ -269,7 +269,7 @@ func (s *session) hireAll() error {
 		}
 		p.slots = append(p.slots, slots)
 	}
-	p.hire = func(w int) (worker, error) {
+	p.startWorker = func(w int) (worker, error) {
 		if processes {
 			return hireProcess(s.r, p.slots[w], &p.ready)
 		}

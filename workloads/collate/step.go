@@ -61,7 +61,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	l := &s.lanes[i%depth]
-	if err := s.Room(&l.Events, p); err != nil {
+	if err := s.WaitForSlot(&l.Events, p); err != nil {
 		return err
 	}
 	sl, err := s.fetch(i, p)
@@ -190,7 +190,7 @@ func (s *session) sendBatch(l *lane, p workloads.Probe) error {
 		}
 	}
 	p.End(sp)
-	return s.Arrive(&l.Events, p)
+	return s.WaitForCopy(&l.Events, p)
 }
 
 // run launches the kernel for the batch's atom edges, then for its probe edges.
@@ -205,5 +205,5 @@ func (s *session) run(l *lane, p workloads.Probe) error {
 		return err
 	}
 	p.End(sp)
-	return s.Leave(&l.Events)
+	return s.RecordFree(&l.Events)
 }

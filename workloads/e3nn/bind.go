@@ -146,7 +146,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 		if scatter != nil {
 			again = append(again, scatter)
 		}
-		s.again = append(s.again, append(again, linear))
+		s.recomputed = append(s.recomputed, append(again, linear))
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (s *session) rebindSlots() error {
 			ops := make([]*op.Bound, len(s.plan[i].ops[0]))
 			for j, b := range s.plan[i].ops[0] {
 				var err error
-				if ops[j], err = b.With(swap); err != nil {
+				if ops[j], err = b.Rebind(swap); err != nil {
 					return err
 				}
 			}

@@ -153,7 +153,7 @@ func (s *session) bindAgain(i int) ([]*op.Bound, error) {
 	case recomputeOff:
 		return nil, nil
 	case recomputeAll:
-		return s.again[i], nil
+		return s.recomputed[i], nil
 	}
 	weights, err := s.keepBound(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
 	if err != nil {

@@ -136,7 +136,7 @@ func (c *checker) poisonAll() error {
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
 	}
-	op.SpoilHost(s.slots[c.slot].out, s.slots[c.slot].energy)
+	op.PoisonHost(s.slots[c.slot].out, s.slots[c.slot].energy)
 	return s.Compute.Sync()
 }
 

@@ -70,7 +70,7 @@ func (c *checker) takeSnapshot(so *stageOps) {
 			c.before[i] = make([]float64, n*width)
 			continue
 		}
-		c.before[i] = c.Wide(b, lo*width, n*width)
+		c.before[i] = c.Read64(b, lo*width, n*width)
 	}
 }
 
@@ -84,8 +84,8 @@ func (c *checker) rowBack(so *stageOps, i int) {
 		c.checkRecomputed(so.layer, i)
 	case stLinearGateBack:
 		l, r := c.s.model.Layers[so.layer], c.rows[i]
-		pre := c.Wide(c.s.work[so.layer].pre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
-		drho := c.Wide(c.s.back.drho, r, 1)
+		pre := c.Read64(c.s.work[so.layer].pre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+		drho := c.Read64(c.s.back.drho, r, 1)
 		dmid, err := c.s.refGateLinear(so.layer, pre, drho[0], c.p)
 		if !c.Stops(err) {
 			c.Compare(stLinearGateBack, c.s.back.of[so.layer].dmid, r*len(dmid), dmid)
@@ -112,9 +112,9 @@ func (c *checker) productBack(layer, i int) {
 	s, l := c.s, c.s.model.Layers[layer]
 	lo, n := c.edgesOf(i)
 	in, sh, nw, mid := l.In.Dim(), (s.model.LMax+1)*(s.model.LMax+1), l.TP.WeightNumel(), l.TP.Out.Dim()
-	y := c.Wide(s.harmonics, lo*sh, n*sh)
-	w := c.Wide(s.work[layer].w, lo*nw, n*nw)
-	dmid := c.Wide(s.back.of[layer].dmid, c.rows[i]*mid, mid)
+	y := c.Read64(s.harmonics, lo*sh, n*sh)
+	w := c.Read64(s.work[layer].w, lo*nw, n*nw)
+	dmid := c.Read64(s.back.of[layer].dmid, c.rows[i]*mid, mid)
 	dw, dy := make([]float64, n*nw), make([]float64, n*sh)
 	x, dx := make([]float64, in), make([]float64, in)
 	src := device.Ints(s.slots[c.slot].host.src)
@@ -144,8 +144,8 @@ func (c *checker) checkEuler(layer, i int, w, y []float64) {
 		return
 	}
 	nw, sh := len(w)/n, len(y)/n
-	dw := c.Wide(c.s.back.of[layer].dw, lo*nw, n*nw)
-	dy := c.Wide(c.s.back.dy, lo*sh, n*sh)
+	dw := c.Read64(c.s.back.of[layer].dw, lo*nw, n*nw)
+	dy := c.Read64(c.s.back.dy, lo*sh, n*sh)
 	law := &c.laws[lawEuler]
 	law.Used = true
 	for e := range n {
@@ -164,8 +164,8 @@ func (c *checker) checkEuler(layer, i int, w, y []float64) {
 func (c *checker) radialBack(layer, i int) {
 	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
 	lo, n := c.edgesOf(i)
-	basis := c.Wide(s.basis, lo*basisSize, n*basisSize)
-	dw := c.Wide(s.back.of[layer].dw, lo*nw, n*nw)
+	basis := c.Read64(s.basis, lo*basisSize, n*basisSize)
+	dw := c.Read64(s.back.of[layer].dw, lo*nw, n*nw)
 	if !s.computesForces() {
 		c.hiddenBack(layer, i, basis, dw)
 		return
@@ -181,7 +181,7 @@ func (c *checker) radialBack(layer, i int) {
 	if c.Compare(stRadialBack, s.back.db, lo*basisSize, db); layer > 0 {
 		return
 	}
-	db = c.Wide(s.back.db, lo*basisSize, n*basisSize)
+	db = c.Read64(s.back.db, lo*basisSize, n*basisSize)
 	vec, slope := op.As[float64](device.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, n)
 	for e := range n {
 		slope[e] = op.RefBasisGrad(s.radialBasis(), vec[3*e:3*e+3], db[e*basisSize:(e+1)*basisSize])
@@ -192,8 +192,8 @@ func (c *checker) radialBack(layer, i int) {
 func (c *checker) sphBack(i int) {
 	s, sh := c.s, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	lo, n := c.edgesOf(i)
-	dy := c.Wide(s.back.dy, lo*sh, n*sh)
-	slope := c.Wide(s.back.slope, lo, n)
+	dy := c.Read64(s.back.dy, lo*sh, n*sh)
+	slope := c.Read64(s.back.slope, lo, n)
 	vec, f := op.As[float64](device.Floats(s.slots[c.slot].host.vec)[3*lo:3*(lo+n)]), make([]float64, 3*n)
 	for e := range n {
 		refEdge(op.Sph{LMax: s.model.LMax}, vec[3*e:3*e+3], dy[e*sh:(e+1)*sh], slope[e], f[3*e:3*e+3])
@@ -206,7 +206,7 @@ func (c *checker) checkBack(so *stageOps) {
 	s := c.s
 	switch so.stage {
 	case stLoss:
-		rho := c.Wide(s.back.rho, 0, s.rows)
+		rho := c.Read64(s.back.rho, 0, s.rows)
 		sum := 0.0
 		for r, v := range rho {
 			if s.k.Trains() {
@@ -235,7 +235,7 @@ func (c *checker) checkBack(so *stageOps) {
 // checkForces compares the device's forces, which are sums over all edges, with sums on the host.
 func (c *checker) checkForces() {
 	s, host := c.s, c.s.slots[c.slot].host
-	f := c.Wide(s.back.f, 0, 3*c.edges)
+	f := c.Read64(s.back.f, 0, 3*c.edges)
 	first := len(s.in.crystal.Positions) // points of rows follow the atoms
 	if s.in.atoms {
 		first = int(s.in.batches[c.batch][0])
@@ -249,7 +249,7 @@ func (c *checker) checkForces() {
 		}
 	}
 	c.Compare(stForces, s.back.forces, 0, want)
-	got := c.Wide(s.back.forces, 0, len(want))
+	got := c.Read64(s.back.forces, 0, len(want))
 	var sum [3]float64
 	law := &c.laws[lawSum]
 	for i, v := range got {

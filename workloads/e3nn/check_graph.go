@@ -50,7 +50,7 @@ func (c *checker) readResults() (out [][]float64) {
 		list = append(list, s.back.energy)
 	}
 	for _, b := range list {
-		out = append(out, c.Wide(b, 0, b.Len()/4))
+		out = append(out, c.Read64(b, 0, b.Len()/4))
 	}
 	if !s.k.Trains() {
 		return out

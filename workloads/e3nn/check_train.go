@@ -19,7 +19,7 @@ func (c *checker) snapshotTraining(so *stageOps) {
 		g := c.s.train.grads[so.layer]
 		c.added = map[device.Buffer][]float64{}
 		for _, b := range []device.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
-			c.added[b] = c.Wide(b, 0, b.Len()/4)
+			c.added[b] = c.Read64(b, 0, b.Len()/4)
 		}
 	}
 	c.Stops(c.s.train.step.SaveFor(so.part, c.s.Compute, &c.saved))
@@ -30,7 +30,7 @@ func (c *checker) targetOf(row int) float64 {
 }
 
 func (c *checker) checkResidual(row int) {
-	rho := c.Wide(c.s.back.rho, row, 1)
+	rho := c.Read64(c.s.back.rho, row, 1)
 	scale, err := c.s.train.step.Scale(c.s.Compute)
 	if c.Stops(err) {
 		return
@@ -94,8 +94,8 @@ func (c *checker) checkFeatures(so *stageOps) {
 		if c.Stops(c.ctx.Err()) {
 			return
 		}
-		w := c.Wide(s.work[layer].w, e*nw, nw)
-		dw := c.Wide(own.dw, e*nw, nw)
+		w := c.Read64(s.work[layer].w, e*nw, nw)
+		dw := c.Read64(own.dw, e*nw, nw)
 		sums[0] += dotProduct(w, dw)
 		node := int(src[e])
 		if only >= 0 && node != only {
@@ -104,7 +104,7 @@ func (c *checker) checkFeatures(so *stageOps) {
 		c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in])
 	}
 	b := s.train.grads[layer].x
-	got := c.Wide(b, 0, len(want))
+	got := c.Read64(b, 0, len(want))
 	for i, v := range c.added[b] {
 		got[i] -= v
 	}
@@ -125,8 +125,8 @@ func (c *checker) checkFeatures(so *stageOps) {
 func (c *checker) featuresOf(layer, e, row int, w, to []float64) {
 	s := c.s
 	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), s.model.Layers[layer].TP.Out.Dim()
-	y := c.Wide(s.harmonics, e*sh, sh)
-	dmid := c.Wide(s.back.of[layer].dmid, row*mid, mid)
+	y := c.Read64(s.harmonics, e*sh, sh)
+	dmid := c.Read64(s.back.of[layer].dmid, row*mid, mid)
 	dx := make([]float64, len(to))
 	if c.Stops(op.RefTensorProductGrad(s.products[layer], make([]float64, len(to)), y, w, dmid, dx, make([]float64, sh), make([]float64, len(w)))) {
 		return
@@ -166,8 +166,8 @@ func (c *checker) weightGrads(layer int) {
 // addOuter adds k times an outer product to the sum to [u,n]: the first u values in row e of a [.,m], times row e of b
 // [.,n].
 func (c *checker) addOuter(to []float64, a, b device.Buffer, e, m, u, n int, k float64) {
-	left := c.Wide(a, e*m, u)
-	right := c.Wide(b, e*n, n)
+	left := c.Read64(a, e*m, u)
+	right := c.Read64(b, e*n, n)
 	for i, x := range left {
 		addScaled(to[i*n:(i+1)*n], right, k*x)
 	}
@@ -177,11 +177,11 @@ func (c *checker) rowGrads(layer int) {
 	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
 	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)
 	for r := range s.rows {
-		mid := c.Wide(s.work[layer].mid, r*l.TP.Out.Dim(), l.TP.Out.Dim())
-		dpre := c.Wide(s.back.of[layer].dpre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
+		mid := c.Read64(s.work[layer].mid, r*l.TP.Out.Dim(), l.TP.Out.Dim())
+		dpre := c.Read64(s.back.of[layer].dpre, r*l.Linear.Out.Dim(), l.Linear.Out.Dim())
 		op.RefLinearGrad(l.Linear, mid, c.p.mix[layer], dpre, make([]float64, len(mid)), mix)
-		drho := c.Wide(s.back.drho, r, 1)
-		out := c.Wide(s.layers[layer].out, r*l.Out.Dim(), l.Out.Dim())
+		drho := c.Read64(s.back.drho, r, 1)
+		out := c.Read64(s.layers[layer].out, r*l.Out.Dim(), l.Out.Dim())
 		addScaled(readout, out[l.readout().First:][:len(readout)], drho[0])
 	}
 	c.Compare(stGrads, g.mix, 0, c.sumWith(g.mix, mix))

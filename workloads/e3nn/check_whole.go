@@ -142,8 +142,8 @@ func (w *wholeStep) microStep(at, micro int) (*wholeBatch, error) {
 	for _, r := range w.rng.Perm(s.rows)[:min(s.rows, wholeRows-1)] {
 		keep[r] = 0
 	}
-	s.thin = func(sl *slot) int { return w.removeEdges(sl, keep) }
-	defer func() { s.thin = nil }()
+	s.dropEdges = func(sl *slot) int { return w.removeEdges(sl, keep) }
+	defer func() { s.dropEdges = nil }()
 	if err := s.microStep(at, micro, loop.Silent{}); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func bound(t *testing.T, stage, layer int, from, to func(*session) device.Buffer
 				ops := slices.Clone(so.ops[k])
 				for j, b := range ops {
 					var err error
-					if ops[j], err = b.With(map[device.Buffer]device.Buffer{from(s): to(s)}); err != nil {
+					if ops[j], err = b.Rebind(map[device.Buffer]device.Buffer{from(s): to(s)}); err != nil {
 						t.Fatal(err)
 					}
 				}

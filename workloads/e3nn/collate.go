@@ -24,8 +24,8 @@ const (
 // are searched, so there are two loops: the first marks the candidates that are edges, the second writes them.
 type collator struct {
 	in    *input
-	crew  *crew // nil: only the caller works
-	words int   // words of edge marks per row: one bit per candidate
+	crew  *workerPool // nil: only the caller works
+	words int         // words of edge marks per row: one bit per candidate
 	marks []uint64
 	next  []int32 // for each source, the next index in perm; see sort
 

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// crew runs loops over rows on several goroutines, including the caller's. It allocates nothing after its creation. The
+// workerPool runs loops over rows on several goroutines, including the caller's. It allocates nothing after its creation. The
 // caller never waits for a helper, one of the other goroutines, to begin: it computes the chunks that no helper takes.
 //
 // The caller's goroutine is locked to its thread, because a GPU context is, so yielding or parking takes two thread
 // switches. Therefore the caller and the helpers poll for each other for longer than a chunk takes, and park only
 // after that.
-type crew struct {
+type workerPool struct {
 	wake   chan struct{} // wakes parked helpers
 	nudge  chan struct{} // see wakeHelpers
 	ended  sync.WaitGroup
@@ -40,8 +40,8 @@ const (
 )
 
 // newCrew makes a crew of the caller and threads-1 helpers, which take chunk rows at a time; close ends them.
-func newCrew(threads, chunk int) *crew {
-	c := &crew{chunk: chunk, wake: make(chan struct{}, threads-1), nudge: make(chan struct{}), parked: make(chan struct{})}
+func newCrew(threads, chunk int) *workerPool {
+	c := &workerPool{chunk: chunk, wake: make(chan struct{}, threads-1), nudge: make(chan struct{}), parked: make(chan struct{})}
 	for range threads - 1 {
 		c.ended.Go(c.helpLoops)
 	}
@@ -52,7 +52,7 @@ func newCrew(threads, chunk int) *crew {
 	return c
 }
 
-func (c *crew) close() {
+func (c *workerPool) close() {
 	close(c.wake)
 	close(c.nudge)
 	c.ended.Wait()
@@ -60,19 +60,19 @@ func (c *crew) close() {
 
 // run calls do for rows in order, in chunks on several threads, until all rows are done or the sum of do's results
 // reaches enough. The rows that are left out are the last ones.
-func (c *crew) run(rows int, enough int64, do func(lo, hi int) int) {
+func (c *workerPool) run(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.wakeHelpers()
 	c.finish()
 }
 
 // follow runs a loop immediately after another, while the helpers still poll.
-func (c *crew) follow(rows int, enough int64, do func(lo, hi int) int) {
+func (c *workerPool) follow(rows int, enough int64, do func(lo, hi int) int) {
 	c.open(rows, enough, do)
 	c.finish()
 }
 
-func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
+func (c *workerPool) open(rows int, enough int64, do func(lo, hi int) int) {
 	c.rows, c.enough, c.do = rows, enough, do
 	c.next.Store(0)
 	c.got.Store(0)
@@ -83,7 +83,7 @@ func (c *crew) open(rows int, enough int64, do func(lo, hi int) int) {
 // wakeHelpers wakes the helpers, and last of all a goroutine without work. The Go scheduler keeps the goroutine that
 // was woken last for the waker's own processor. Idle processors take it only after about 60 us, a delay that must not
 // hit a helper.
-func (c *crew) wakeHelpers() {
+func (c *workerPool) wakeHelpers() {
 	for range cap(c.wake) {
 		select {
 		case c.wake <- struct{}{}:
@@ -97,7 +97,7 @@ func (c *crew) wakeHelpers() {
 }
 
 // finish takes part in the loop and waits for the helpers in it.
-func (c *crew) finish() {
+func (c *workerPool) finish() {
 	c.work()
 	if c.state.And(^uint64(crewOpen))&crewInside == crewOpen {
 		return
@@ -114,7 +114,7 @@ func (c *crew) finish() {
 
 // work takes chunks in order until none is left or the results of the completed chunks reach enough. If a thread
 // compares before another adds its result, it computes at worst one chunk too many.
-func (c *crew) work() {
+func (c *workerPool) work() {
 	rows, chunk, enough, do := c.rows, c.chunk, c.enough, c.do
 	for c.got.Load() < enough {
 		lo := int(c.next.Add(int64(chunk))) - chunk
@@ -125,7 +125,7 @@ func (c *crew) work() {
 	}
 }
 
-func (c *crew) helpLoops() {
+func (c *workerPool) helpLoops() {
 	for range c.wake {
 		last := uint64(0)
 		// Several loops may follow one wake-up.
@@ -140,7 +140,7 @@ func (c *crew) helpLoops() {
 }
 
 // joinLoop joins the open loop and returns its number. It returns last if there is no open loop other than last.
-func (c *crew) joinLoop(last uint64) uint64 {
+func (c *workerPool) joinLoop(last uint64) uint64 {
 	for {
 		s := c.state.Load()
 		if s&crewOpen == 0 || s>>32 == last {
@@ -152,7 +152,7 @@ func (c *crew) joinLoop(last uint64) uint64 {
 	}
 }
 
-func (c *crew) leaveLoop() {
+func (c *workerPool) leaveLoop() {
 	if c.state.Add(^uint64(0))&crewInside == crewParked {
 		c.parked <- struct{}{}
 	}

@@ -29,15 +29,15 @@ type session struct {
 	edges  int // largest number of edges of a batch
 
 	loop.Pace
-	mem     op.Arena
-	slots   [depth]slot
-	batches *collator
-	thin    func(*slot) int // set by a check: removes edges from a collated batch and returns the number left
-	plan    []stageOps      // the device part of a step, in order
-	again   [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
-	closers []*op.Bound
-	graphs  loop.Graphs
-	tuned   *tuning
+	mem        op.Arena
+	slots      [depth]slot
+	batches    *collator
+	dropEdges  func(*slot) int // set by a check: removes edges from a collated batch and returns the number left
+	plan       []stageOps      // the device part of a step, in order
+	recomputed [][]*op.Bound   // with recompute=all: the operations that recompute a layer's values
+	closers    []*op.Bound
+	graphs     loop.Graphs
+	tuned      *tuning
 	// coincident is the number of edges of length 0, which have no direction and no force.
 	coincident int
 

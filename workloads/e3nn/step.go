@@ -35,7 +35,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	k := i % depth
 	sl := &s.slots[k]
-	if err := s.Room(&sl.Events, p); err != nil {
+	if err := s.WaitForSlot(&sl.Events, p); err != nil {
 		return err
 	}
 	if err := s.checkFinite(i, sl); err != nil {
@@ -45,8 +45,8 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 	sp := p.Begin(s.Span[stCollate], nil)
 	edges := s.batches.collate(&sl.host, batch)
 	p.End(sp)
-	if s.thin != nil {
-		edges = s.thin(sl)
+	if s.dropEdges != nil {
+		edges = s.dropEdges(sl)
 	}
 	if err := s.send(sl, edges, p); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *session) microStep(i, micro int, p workloads.Probe) error {
 
 // runDevice enqueues a step's device work, as launches or as a graph, which covers all edges of its batch.
 func (s *session) runDevice(k, micro, edges int, p workloads.Probe) error {
-	if s.thin == nil {
+	if s.dropEdges == nil {
 		if replayed, err := s.graphs.Replay(loop.GraphKey{Slot: k, Count: edges}, s.Compute, s.Span[stGraph], p); replayed {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *session) compute(k, micro int, p workloads.Probe) error {
 		if so.part == nil { // not a part of an optimizer step
 			continue
 		}
-		if err := s.train.step.Hear(so.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
+		if err := s.train.step.ReadState(so.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (s *session) send(sl *slot, edges int, p workloads.Probe) error {
 		}
 	}
 	p.End(sp)
-	return s.Arrive(&sl.Events, p)
+	return s.WaitForCopy(&sl.Events, p)
 }
 
 // receive copies the result to the host, with streams=3 during the next step, and releases the slot.
@@ -135,10 +135,10 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Leave(&sl.Events); err != nil {
+	if err := s.RecordFree(&sl.Events); err != nil {
 		return err
 	}
-	return s.Block(s.Results, p)
+	return s.SyncIfBlocking(s.Results, p)
 }
 
 // outputOf returns a layer's output in slot k. Slots share all outputs but the result, which may still be copied during

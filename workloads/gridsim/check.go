@@ -279,7 +279,7 @@ func (c *checker) checkFrame() {
 	}
 	s.steps++
 	full := device.Floats(sl.frame)
-	op.SpoilHost(sl.frame)
+	op.PoisonHost(sl.frame)
 	sl.pending, sl.shown = true, true
 	if c.Stops(s.copyFrame(sl, loop.Silent{})) {
 		return

@@ -100,7 +100,7 @@ func (Workload) Stages() []gpuprof.Stage { return allStages() }
 // Refuse implements workloads.Workload.
 func (Workload) Refuse(d device.Info, set gpuprof.Settings) error {
 	k := workloads.Read[settings](set)
-	return cmp.Or(workloads.RefuseThreads(d, k.Threads), refuseModel(k), refuseWay(k), refuseGraph(k, set), refuseLibrary(d, k))
+	return cmp.Or(workloads.RefuseThreads(d, k.Threads), refuseModel(k), refuseConflicts(k), refuseGraph(k, set), refuseLibrary(d, k))
 }
 
 func refusedSetting(fix, format string, args ...any) error {
@@ -124,8 +124,8 @@ func refuseModel(k settings) error {
 	return nil
 }
 
-// refuseWay refuses combinations of implementation settings that exclude each other.
-func refuseWay(k settings) error {
+// refuseConflicts refuses combinations of implementation settings that exclude each other.
+func refuseConflicts(k settings) error {
 	impl, law := k.Impl, k.Law
 	switch {
 	case k.Chunk > 0 && impl == implFused:

@@ -64,11 +64,11 @@ func deriveLives(ops []operation) {
 
 // block is device memory: the part of buf that begins at element at. words is its number of elements.
 type block struct {
-	buf   device.Buffer
-	at    int
-	words int64
-	id    blockID
-	lent  any // the allocator's handle
+	buf    device.Buffer
+	at     int
+	words  int64
+	id     blockID
+	handle any // the allocator's handle
 
 	number int32 // number of its request, where requests are recorded
 }

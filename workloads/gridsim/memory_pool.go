@@ -25,12 +25,12 @@ func (p *pooled) take(id blockID, words int64) (block, error) {
 	if err != nil {
 		return block{}, fmt.Errorf("%s: %w", blockNames[id], err)
 	}
-	return block{buf: p.at.Of(b), at: int(b.Offset / 4), words: words, id: id, lent: b, number: p.asked.recordTake(4 * words)}, nil
+	return block{buf: p.at.Of(b), at: int(b.Offset / 4), words: words, id: id, handle: b, number: p.asked.recordTake(4 * words)}, nil
 }
 
 func (p *pooled) give(b block) error {
 	p.asked.recordGive(b.number)
-	p.pool.Give(b.lent.(*pool.Block))
+	p.pool.Give(b.handle.(*pool.Block))
 	return nil
 }
 

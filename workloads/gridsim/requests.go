@@ -43,21 +43,21 @@ func (r *requests) recordTake(bytes int64) int32 {
 func (r *requests) recordGive(number int32) { r.record(request{0, number}) }
 func (r *requests) recordTrim()             { r.record(request{0, -1}) }
 
-// nowhereToMap takes the place of the device's memory in a replay: only sizes matter, so it maps nothing.
-type nowhereToMap struct{}
+// nullDriver takes the place of the device's memory in a replay: only sizes matter, so it maps nothing.
+type nullDriver struct{}
 
-func (nowhereToMap) Map(int, int64) error { return nil }
-func (nowhereToMap) Unmap(int) error      { return nil }
+func (nullDriver) Map(int, int64) error { return nil }
+func (nullDriver) Unmap(int) error      { return nil }
 
 // peakWith replays the requests with other settings and returns the peak reservation in bytes. If trims is false, the
 // replay leaves out the recorded trims.
 func (r *requests) peakWith(set pool.Settings, trims bool) int64 {
-	p := pool.New(set, nowhereToMap{})
+	p := pool.New(set, nullDriver{})
 	held := map[int32]*pool.Block{}
 	for _, q := range r.list {
 		switch b := held[q.number]; {
 		case q.bytes > 0:
-			held[q.number], _ = p.Take(q.bytes, 0, 0) // nowhereToMap always has room
+			held[q.number], _ = p.Take(q.bytes, 0, 0) // nullDriver always has room
 		case q.number < 0 && trims:
 			_ = p.Trim() // Unmap cannot fail here
 		case b != nil:

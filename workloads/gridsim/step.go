@@ -14,7 +14,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	sl := &s.slots[i%depth]
-	if err := s.Room(&sl.Events, p); err != nil {
+	if err := s.WaitForSlot(&sl.Events, p); err != nil {
 		return err
 	}
 	s.showFrame(sl, p)
@@ -31,7 +31,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 			return err
 		}
 	}
-	if err := s.Leave(&sl.Events); err != nil {
+	if err := s.RecordFree(&sl.Events); err != nil {
 		return err
 	}
 	if err := s.readCounters(p); err != nil {

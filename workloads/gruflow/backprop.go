@@ -82,7 +82,7 @@ func (f *Backward) bindBackward() {
 	}
 	dout := op.From(f.dout, 0)
 	for l := s.L - 1; l >= 0; l-- {
-		w := wayBack{x: x, level: f.dx, dout: dout}
+		w := backwardArgs{x: x, level: f.dx, dout: dout}
 		if l == 0 {
 			w.dx = f.dx
 		}

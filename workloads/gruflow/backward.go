@@ -29,7 +29,7 @@ var (
 	// Inverse of leaveKernel: recomputes the cleared state from the preceding state and from kept.
 	restoreKernel = device.Typed[gruRestoreArgs](device.Kernel{Name: "gru_restore", Host: restoreHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
 	// out [K,rows] = transpose of p [rows,K], rounded to a precision and stored in its width. One item is one value.
-	turnKernel = device.Typed[gruTurnArgs](device.Kernel{Name: "gru_turn", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
+	transposeKernel = device.Typed[gruTurnArgs](device.Kernel{Name: "gru_turn", Host: turnHost, Grain: 4096, PTX: backwardPTX, Threads: 256, PerBlock: 256})
 	// Cotangent of the energy, which is column 0 of the first layer's input: de [B] += sum over steps of gx [T,B,3H] w
 	// [3H], with the products' cotangent gx and that column w of the weights. One item is one carrier, a row of the batch.
 	energyBackKernel = device.Typed[gruEnergyBwdArgs](device.Kernel{Name: "gru_energy_bwd", Host: energyBackHost, Grain: 16, PTX: backwardPTX, Threads: 128, PerBlock: 4})

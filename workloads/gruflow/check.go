@@ -120,7 +120,7 @@ func (c *checker) resetSlot() error {
 	if err := s.stream.Sync(); err != nil {
 		return err
 	}
-	op.SpoilHost(sl.out, sl.metrics)
+	op.PoisonHost(sl.out, sl.metrics)
 	return nil
 }
 

@@ -146,7 +146,7 @@ func (w *wholeStep) sendSteps() error {
 		}
 	}
 	for k := range s.slots {
-		op.SpoilHost(s.slots[k].metrics, s.slots[k].out)
+		op.PoisonHost(s.slots[k].metrics, s.slots[k].out)
 	}
 	return s.stream.Sync()
 }

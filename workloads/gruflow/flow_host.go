@@ -13,22 +13,22 @@ func injectHost(args *device.Args, lo, hi int) {
 	}
 }
 
-// crew is the number of carriers (rows of the batch) that the host moves together, so that sigmoids and tanhs run in
+// carriersPerBlock is the number of carriers (rows of the batch) that the host moves together, so that sigmoids and tanhs run in
 // vectors.
-const crew = 32
+const carriersPerBlock = 32
 
 func flowHost(args *device.Args, lo, hi int) {
 	a := device.View[gruFlowView](args)
 	proj, bias := a.proj.Floats(), a.bias.Floats()
 	batch, n, layers := a.B.Int(), a.H.Int(), a.L.Int()
-	f := fleet{
+	f := moveArgs{
 		h: a.h.Floats(), energy: a.energy.Floats(), level: a.level.Ints(), place: a.place.Floats(), source: a.source.Floats(), out: a.out.Floats(),
 		path: a.path.Floats(), batch: batch, n: n, layers: layers, depth: a.D.Int(), keeps: a.keeps.Int() != 0,
 	}
 	top := f.h[(layers-1)*batch*n:]
-	var p [outputs * crew]float32
-	for ; lo < hi; lo += crew {
-		size := min(crew, hi-lo)
+	var p [outputs * carriersPerBlock]float32
+	for ; lo < hi; lo += carriersPerBlock {
+		size := min(carriersPerBlock, hi-lo)
 		for i := range size {
 			h := top[(lo+i)*n : (lo+i+1)*n]
 			for o := range outputs {
@@ -42,13 +42,13 @@ func flowHost(args *device.Args, lo, hi int) {
 func moveHost(args *device.Args, lo, hi int) {
 	a := device.View[gruMoveView](args)
 	made := a.p.Floats()
-	f := fleet{
+	f := moveArgs{
 		h: a.h.Floats(), energy: a.energy.Floats(), level: a.level.Ints(), place: a.place.Floats(), source: a.source.Floats(), out: a.out.Floats(),
 		path: a.path.Floats(), batch: a.B.Int(), n: a.H.Int(), layers: a.L.Int(), depth: a.D.Int(), keeps: a.keeps.Int() != 0,
 	}
-	var p [outputs * crew]float32
-	for ; lo < hi; lo += crew {
-		size := min(crew, hi-lo)
+	var p [outputs * carriersPerBlock]float32
+	for ; lo < hi; lo += carriersPerBlock {
+		size := min(carriersPerBlock, hi-lo)
 		for i := range size {
 			for o := range outputs {
 				p[o*size+i] = made[(lo+i)*outputs+o]
@@ -58,7 +58,7 @@ func moveHost(args *device.Args, lo, hi int) {
 	}
 }
 
-type fleet struct {
+type moveArgs struct {
 	h, energy, place, source, out, path []float32
 	level                               []int32
 	batch, n, layers, depth             int
@@ -67,7 +67,7 @@ type fleet struct {
 
 // moveCarriers moves the carriers [first, first+size) one level down by refFlow. p holds their projections
 // [outputs,size].
-func (f *fleet) moveCarriers(first, size int, p []float32) {
+func (f *moveArgs) moveCarriers(first, size int, p []float32) {
 	share, drift := p[:size], p[size:3*size]
 	sigmoidAll(share)
 	tanhAll(drift)

@@ -115,9 +115,9 @@ func (r *recording) bytes() (all, window int64) {
 	return int64(r.windows()) * window, window
 }
 
-// takeTurns makes successive windows use the kept recordings in turn. Launches bound before this call keep using the
+// rotateRecordings makes successive windows use the kept recordings in turn. Launches bound before this call keep using the
 // first one.
-func (s *session) takeTurns() {
+func (s *session) rotateRecordings() {
 	r := s.rec
 	if len(r.earlier) == 0 {
 		return
@@ -136,5 +136,5 @@ func (s *session) takeTurns() {
 func (s *session) openRecording() {
 	r := s.rec
 	allocateAll(&s.mem, append(r.recordRequests(), r.requests()...))
-	s.takeTurns()
+	s.rotateRecordings()
 }

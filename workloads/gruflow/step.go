@@ -13,7 +13,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	}
 	k := i % depth
 	sl := &s.slots[k]
-	if err := s.Room(&sl.Events, p); err != nil {
+	if err := s.WaitForSlot(&sl.Events, p); err != nil {
 		return err
 	}
 	if err := s.checkFinite(i, sl); err != nil {
@@ -49,7 +49,7 @@ func (s *session) send(sl *slot, batch int, p workloads.Probe) error {
 	if err != nil {
 		return err
 	}
-	return s.Arrive(&sl.Events, p)
+	return s.WaitForCopy(&sl.Events, p)
 }
 
 // runDevice enqueues a step's device work, as launches or as a graph.
@@ -88,7 +88,7 @@ func (s *session) compute(k int, p workloads.Probe) error {
 		if g.part == nil { // not a part of an optimizer step
 			continue
 		}
-		if err := s.train.step.Hear(g.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
+		if err := s.train.step.ReadState(g.part, func(from device.Buffer, at int) (float32, error) { return s.Read(from, at, p) }); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (s *session) receive(sl *slot, p workloads.Probe) error {
 	if err != nil {
 		return err
 	}
-	return s.Leave(&sl.Events)
+	return s.RecordFree(&sl.Events)
 }
 
 // pools combines the workload's pool and, if there is one, the device's pool below it.

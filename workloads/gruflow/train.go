@@ -137,7 +137,7 @@ func (s *session) openTraining() {
 	if s.mem.Err != nil {
 		return
 	}
-	s.takeTurns()
+	s.rotateRecordings()
 	var all []optim.Param
 	for l, p := range s.params.layers {
 		to := t.u.layers[l].p

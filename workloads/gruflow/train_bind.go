@@ -49,7 +49,7 @@ func (s *session) microBatch(sl *slot, micro int) (all []group) {
 	all = append(all, s.lossGroup(micro))
 	for j := t.window - 1; j >= 0; j-- {
 		if last := t.lastLevel(j); last == j && j != t.window-1 {
-			all = append(all, s.levelsAgain(sl, micro, j)...)
+			all = append(all, s.recomputeLevels(sl, micro, j)...)
 		}
 		all = append(all, s.levelUp(sl, micro, j)...)
 	}
@@ -138,9 +138,9 @@ func (s *session) leavingLaunches(layers, slot, ago int, state device.Buffer) (a
 	return all
 }
 
-// levelsAgain returns the groups that recompute the recording of the levels up to j, from the checkpoint before them.
+// recomputeLevels returns the groups that recompute the recording of the levels up to j, from the checkpoint before them.
 // The running state overwrites the checkpoint, because no later work reads it.
-func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
+func (s *session) recomputeLevels(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
 	state := t.states[j/t.every]
@@ -226,7 +226,7 @@ func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 		ddose: t.ddose, de: t.de, dplace: t.dplace, dp: t.dp, dh: dh, n: sh.B, H: sh.H, D: sh.D, ago: ago,
 	}))
 	all = append(all, flow, s.projectionGrads(slot, add))
-	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: dh, first: sh.T - 1, energy: t.de, add: add}
+	w := backwardArgs{slot: slot, ago: ago, x: x, level: s.flow.level, dout: dh, first: sh.T - 1, energy: t.de, add: add}
 	for l := sh.L - 1; l >= 0; l-- {
 		chain, grads := t.u.layerBackward(l, w)
 		all = append(all, chain, grads)

@@ -261,7 +261,7 @@ func TestTrainingGflop(t *testing.T) {
 		u := newUnroll(&gru{s: sh}, 1)
 		var flops int64
 		for l := range sh.L {
-			flops += u.chainMinimum(l, wayBack{first: sh.T - 1}).Flops + u.gradsMinimum(l).Flops
+			flops += u.chainMinimum(l, backwardArgs{first: sh.T - 1}).Flops + u.gradsMinimum(l).Flops
 		}
 		rest := int64(sh.T) * int64(sh.B) * int64(sh.H) * int64(sh.L) * (cellBackFlops + 6)
 		if got := float64(flops-rest) / 1e9; got < tt.want-0.06 || got > tt.want+0.06 {

@@ -137,7 +137,7 @@ func (u *unroll) weightGroup(l int) (gr group) {
 		k                     int
 	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.inputWidth(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
 		n := s.gates() * m.k
-		gr.once = append(gr.once, u.net.Bind(&turnKernel, n, turnCost(n, p), gruTurnArgs{
+		gr.once = append(gr.once, u.net.Bind(&transposeKernel, n, turnCost(n, p), gruTurnArgs{
 			p: m.from, out: m.turned, n: n, rows: s.gates(), K: m.k, precision: int(p),
 		}))
 		gr.minimum = gr.minimum.Add(turnCost(n, p))

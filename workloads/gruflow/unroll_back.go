@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-type wayBack struct {
+type backwardArgs struct {
 	slot, ago int
 	x         source        // the level's input [T,B,I]
 	level     device.Buffer // the carriers' present levels
@@ -20,14 +20,14 @@ type wayBack struct {
 // layerBackward returns the backward pass of a layer at one level as two groups. chain computes the cotangents of every
 // time step and of the layer's input. grads sums the gradients of the parameters over rows; chain does not need these
 // sums.
-func (u *unroll) layerBackward(l int, w wayBack) (chain, grads group) {
+func (u *unroll) layerBackward(l int, w backwardArgs) (chain, grads group) {
 	chain = u.chainGroup(l, w)
 	return chain, u.gradsGroup(l, w, chain.gx, chain.gh)
 }
 
 // chainGroup returns the first group of layerBackward. The scratch memory of the gates' cotangents lives until
 // gradsGroup has read it.
-func (u *unroll) chainGroup(l int, w wayBack) group {
+func (u *unroll) chainGroup(l int, w backwardArgs) group {
 	g, s, b := u.net, u.net.s, u.layers[l]
 	cells, gates, rows := s.B*s.H, s.gates(), s.T*s.B
 	gr := group{stage: stGRUBack, layer: l, repeat: s.T, dout: w.dout, minimum: u.chainMinimum(l, w)}
@@ -68,7 +68,7 @@ func (u *unroll) chainGroup(l int, w wayBack) group {
 
 // chainMinimum returns the least cost of chainGroup. It counts two products, but for the first layer only the energy's
 // column of the second product.
-func (u *unroll) chainMinimum(l int, w wayBack) gpuprof.Cost {
+func (u *unroll) chainMinimum(l int, w backwardArgs) gpuprof.Cost {
 	s, p := u.net.s, u.net.prec
 	rows, h, g, e := int64(s.T)*int64(s.B), int64(s.H), int64(s.gates()), u.net.prec.bytes()
 	width := int64(1)
@@ -103,7 +103,7 @@ func (u *unroll) reserveSums() sumScratch {
 
 // gradsGroup returns the launches that sum the gradients of a layer's parameters over the rows of one level, from the
 // cotangents gx and gh of the gates.
-func (u *unroll) gradsGroup(l int, w wayBack, gx, gh op.Ref) group {
+func (u *unroll) gradsGroup(l int, w backwardArgs, gx, gh op.Ref) group {
 	s, g, scratch := u.net.s, u.layers[l].g, u.reserveSums()
 	rows, gates := s.T*s.B, s.gates()
 	gr := group{stage: stGrads, layer: l, gx: gx, gh: gh, minimum: u.gradsMinimum(l)}

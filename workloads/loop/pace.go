@@ -151,8 +151,8 @@ func (e *Events) Open(d device.Device) (err error) {
 	return nil
 }
 
-// Room waits until the device no longer needs the previous batch in a slot, the memory of one batch in flight.
-func (p *Pace) Room(e *Events, probe workloads.Probe) error {
+// WaitForSlot waits until the device no longer needs the previous batch in a slot, the memory of one batch in flight.
+func (p *Pace) WaitForSlot(e *Events, probe workloads.Probe) error {
 	if !e.Used {
 		return nil
 	}
@@ -162,8 +162,8 @@ func (p *Pace) Room(e *Events, probe workloads.Probe) error {
 	return err
 }
 
-// Arrive makes the compute stream, and with async_copy=off also the caller, wait for the copies of a batch.
-func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
+// WaitForCopy makes the compute stream, and with async_copy=off also the caller, wait for the copies of a batch.
+func (p *Pace) WaitForCopy(e *Events, probe workloads.Probe) error {
 	if p.Copies != p.Compute {
 		if err := p.Copies.Record(e.Ready); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (p *Pace) Arrive(e *Events, probe workloads.Probe) error {
 			return err
 		}
 	}
-	return p.Block(p.Copies, probe)
+	return p.SyncIfBlocking(p.Copies, probe)
 }
 
 // Computed makes the result stream wait for the computation.
@@ -186,8 +186,8 @@ func (p *Pace) Computed(e *Events) error {
 	return p.Results.WaitFor(e.Done)
 }
 
-// Leave records that a slot, the memory of one batch in flight, is free after all work of its batch.
-func (p *Pace) Leave(e *Events) error {
+// RecordFree records that a slot, the memory of one batch in flight, is free after all work of its batch.
+func (p *Pace) RecordFree(e *Events) error {
 	e.Used, p.last = true, e.Free
 	return p.resultStream().Record(e.Free)
 }
@@ -200,8 +200,8 @@ func (p *Pace) Join() error {
 	return p.Compute.WaitFor(p.last)
 }
 
-// Block waits for a copy if async_copy=off.
-func (p *Pace) Block(s device.Stream, probe workloads.Probe) error {
+// SyncIfBlocking waits for a copy if async_copy=off.
+func (p *Pace) SyncIfBlocking(s device.Stream, probe workloads.Probe) error {
 	if !p.Blocking {
 		return nil
 	}

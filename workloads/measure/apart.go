@@ -88,7 +88,7 @@ func (r *runner) decideApart() {
 	default:
 		cost = fmt.Sprintf("stage events may cost up to %.2f %% of a step", 100*min(o.CI95[1]-1, max(dear, limit)))
 	}
-	if kept, ok := stats.KeepApart(r.run); ok {
+	if kept, ok := stats.PreferBareStep(r.run); ok {
 		*r.run = *kept
 		r.apart = true
 		r.warnApart(fmt.Sprintf("%s, and the limit is %.1f %%", cost, 100*limit))

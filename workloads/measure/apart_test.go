@@ -132,7 +132,7 @@ func bothSides(step, bare float64, o gpuprof.Ratio) *gpuprof.Run {
 // not mixed, with its probed step, among those that have the bare one.
 func TestMergeKeepsOneKindOfStep(t *testing.T) {
 	clear, wide := gpuprof.Ratio{Ratio: 1.58, CI95: [2]float64{1.5, 1.66}}, gpuprof.Ratio{Ratio: 1.58, CI95: [2]float64{0.9, 2.7}}
-	apart, ok := stats.KeepApart(bothSides(6.12e-6, 3.86e-6, clear))
+	apart, ok := stats.PreferBareStep(bothSides(6.12e-6, 3.86e-6, clear))
 	if !ok {
 		t.Fatal("the bare side was not taken")
 	}

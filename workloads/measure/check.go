@@ -54,7 +54,7 @@ func (p Plan) open(ctx context.Context, dev device.Device) (workloads.Session, e
 // cache of the checks against theory, which all settings of a build share; "" for no cache.
 func (p Plan) checkSession(ctx context.Context, sess workloads.Session, known string) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
-	if t, is := sess.(workloads.Theorist); is && err == nil {
+	if t, is := sess.(workloads.KnownAnswerer); is && err == nil {
 		answers, cached := readCache(known)
 		if !cached {
 			if answers, err = t.KnownAnswers(ctx); err == nil && checkError(p, answers) == nil {
@@ -116,7 +116,7 @@ func cachePath(info device.Info, plan Plan, code string) string {
 	return filepath.Join(plan.CacheDir, "checks", key+".json")
 }
 
-// knownPath returns the file that caches the result of a workloads.Theorist, "" when nothing can be cached.
+// knownPath returns the file that caches the result of a workloads.KnownAnswerer, "" when nothing can be cached.
 func knownPath(plan Plan) string {
 	key := hashed(16, plan.Build, plan.Workload.Name(), "known answers")
 	if plan.CacheDir == "" || plan.Build == "" || key == "" {

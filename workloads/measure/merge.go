@@ -109,7 +109,7 @@ func unifySteps(runs []*gpuprof.Run) []*gpuprof.Run {
 	}
 	out := slices.Clone(runs)
 	for i, r := range runs {
-		if kept, ok := stats.KeepApart(r); ok {
+		if kept, ok := stats.PreferBareStep(r); ok {
 			out[i] = kept
 		}
 	}

@@ -34,8 +34,8 @@ func (c *Checker) Read(b device.Buffer, at, n int) []float32 {
 	return make([]float32, n)
 }
 
-// Wide is Read in float64.
-func (c *Checker) Wide(b device.Buffer, at, n int) []float64 { return As[float64](c.Read(b, at, n)) }
+// Read64 is Read in float64.
+func (c *Checker) Read64(b device.Buffer, at, n int) []float64 { return As[float64](c.Read(b, at, n)) }
 
 // Compare compares the elements of a buffer from index at on with ref, and adds the errors to a stage.
 func (c *Checker) Compare(stage int, b device.Buffer, at int, ref []float64) {
@@ -60,8 +60,8 @@ func PickRows(rng *rand.Rand, n, count int, always ...int) []int {
 	return slices.Compact(rows)
 }
 
-// SpoilHost fills host buffers with NaN and skips nil.
-func SpoilHost(buffers ...device.Buffer) {
+// PoisonHost fills host buffers with NaN and skips nil.
+func PoisonHost(buffers ...device.Buffer) {
 	for _, b := range buffers {
 		if b == nil {
 			continue

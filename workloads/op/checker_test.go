@@ -53,7 +53,7 @@ func TestCheckerKeepsItsError(t *testing.T) {
 	if !c.Stops(first) || !c.Stops(errors.New("second")) || !c.Stops(nil) || !errors.Is(c.Err, first) {
 		t.Errorf("keeps %v", c.Err)
 	}
-	if got := c.Wide(b, 0, 3); !slices.Equal(got, []float64{0, 0, 0}) {
+	if got := c.Read64(b, 0, 3); !slices.Equal(got, []float64{0, 0, 0}) {
 		t.Errorf("reads %v after an error", got)
 	}
 	if err := a.Free(); err != nil {

@@ -121,7 +121,7 @@ func TestWithOtherBuffers(t *testing.T) {
 	s := Sph{LMax: 1}
 	vec, first, second := r.normal(6), r.poisoned(8), r.poisoned(8)
 	b := r.must(s.Bind(r.dev, vec, first, 2))
-	again, err := b.With(map[device.Buffer]device.Buffer{first: second})
+	again, err := b.Rebind(map[device.Buffer]device.Buffer{first: second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestWithOtherBuffers(t *testing.T) {
 	if v := device.Floats(second)[4]; v == v {
 		t.Error("the copy kept the edges of the original")
 	}
-	if _, err := b.With(map[device.Buffer]device.Buffer{first: vec}); err == nil {
+	if _, err := b.Rebind(map[device.Buffer]device.Buffer{first: vec}); err == nil {
 		t.Error("a smaller buffer was accepted")
 	}
 }

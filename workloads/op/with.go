@@ -5,10 +5,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/device"
 )
 
-// With returns the same operation on other buffers: every argument that is a key of swap becomes its value. Kernels,
+// Rebind returns the same operation on other buffers: every argument that is a key of swap becomes its value. Kernels,
 // tables and scratch memory are shared with b, so the copy must be enqueued on the same stream as b and must not be
 // closed. A value must be at least as large as its key.
-func (b *Bound) With(swap map[device.Buffer]device.Buffer) (*Bound, error) {
+func (b *Bound) Rebind(swap map[device.Buffer]device.Buffer) (*Bound, error) {
 	for from, to := range swap {
 		if to.Len() < from.Len() {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "binding %s again: a buffer of %d bytes cannot stand in for one of %d", b.name, to.Len(), from.Len()).WithFix("allocate it as large")

@@ -33,7 +33,7 @@ func (l *lab) end(s *Step, parts []Part) (skipped int) {
 		if err := p.Ops.Enqueue(l.stream); err != nil {
 			l.t.Fatal(err)
 		}
-		if err := s.Hear(p, func(from device.Buffer, at int) (float32, error) { return float32(l.read(from, at, 1)[0]), nil }); err != nil {
+		if err := s.ReadState(p, func(from device.Buffer, at int) (float32, error) { return float32(l.read(from, at, 1)[0]), nil }); err != nil {
 			l.t.Fatal(err)
 		}
 	}

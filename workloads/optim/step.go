@@ -135,9 +135,9 @@ func (s *Step) Bind() (parts []Part, err error) {
 // Skips reports whether to leave a part out in this step, because a gradient is not finite.
 func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
 
-// Hear reads the value of the state buffer that the part asks for, if any, and records whether later parts are skipped.
+// ReadState reads the value of the state buffer that the part asks for, if any, and records whether later parts are skipped.
 // read waits for the value and returns it.
-func (s *Step) Hear(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
+func (s *Step) ReadState(p *Part, read func(from device.Buffer, at int) (float32, error)) error {
 	if p.reads == 0 {
 		return nil
 	}
@@ -213,15 +213,15 @@ func (s Saved) Moments(i int) []float64 { return s.m[i] }
 // Save reads the parameters, gradients and moments from the device.
 func (s *Step) Save(stream device.Stream) (out Saved, err error) {
 	c := op.Checker{Mem: s.mem, Stream: stream}
-	out.inverse = c.Wide(s.adam.state, stateInverse, 1)[0]
+	out.inverse = c.Read64(s.adam.state, stateInverse, 1)[0]
 	for i, p := range s.params {
 		m, v, at, err := s.adam.Values(p.Name)
 		if c.Stops(err) {
 			break
 		}
 		n := len(p.Values)
-		out.p, out.g = append(out.p, c.Wide(p.P, 0, n)), append(out.g, c.Wide(s.grads[i], 0, n))
-		out.m, out.v = append(out.m, c.Wide(m, at, n)), append(out.v, c.Wide(v, at, n))
+		out.p, out.g = append(out.p, c.Read64(p.P, 0, n)), append(out.g, c.Read64(s.grads[i], 0, n))
+		out.m, out.v = append(out.m, c.Read64(m, at, n)), append(out.v, c.Read64(v, at, n))
 	}
 	return out, c.Err
 }

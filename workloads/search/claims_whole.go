@@ -158,7 +158,7 @@ const leastSaved = 0.5
 
 // addSaving stores in the row the share of copies that B saves, which is equal in every block. The effect on time
 // becomes a detail of the row.
-func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+func addSaving(row *tune.ClaimRow, o *tune.Outcome, time ratioEstimate) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
 	row.Verdict, row.Reason = judgeSaved(saved)
@@ -166,7 +166,7 @@ func addSaving(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 }
 
 // addTimeText adds the effect on time and on other counts to a row whose figure is a count.
-func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time ratioEstimate) {
 	if time.ok {
 		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))
 	}
@@ -177,7 +177,7 @@ func addTimeText(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
 
 // smallerPeak stores in the row the share by which B lowers the memory peak, which is equal in every block. The
 // effect on time becomes a detail of the row.
-func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time drawn) {
+func smallerPeak(row *tune.ClaimRow, o *tune.Outcome, time ratioEstimate) {
 	saved := 1 - float64(o.MemoryB)/float64(o.MemoryA)
 	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "lower peak memory"
 	row.Verdict, row.Reason = judgeMemory(saved)

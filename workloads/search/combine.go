@@ -25,13 +25,13 @@ func (e *engine) combine() ([]Change, error) {
 	return e.improveBest(ranked, best, []phase{e.findingsTogether, e.add, e.dropUseless, e.addAll, e.tryPairs, e.dropUseless})
 }
 
-// perhaps is the largest p-value at which a change is worth confirming; it may be large, since the confirmation
+// confirmBelowP is the largest p-value at which a change is worth confirming; it may be large, since the confirmation
 // measures new data.
-const perhaps = 0.1
+const confirmBelowP = 0.1
 
 // isPromising reports whether a change looks better by at least the equivalence margin.
 func isPromising(a alternative) bool {
-	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= perhaps
+	return a.d.ok && a.d.ratio <= 1-equivalence && a.d.pBetter() <= confirmBelowP
 }
 
 // findingsTogether adds to best all changes that findings of the base run name, and compares the two sets. Where

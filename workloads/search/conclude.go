@@ -35,7 +35,7 @@ func (e *engine) conclude() {
 	if c.Verdict != tune.DefaultBest {
 		c.Text += "; " + e.moreTime()
 	}
-	if held := e.heldFindings(); held != "" {
+	if held := e.fixedFindings(); held != "" {
 		c.Text += "; " + held
 	}
 }

@@ -24,10 +24,10 @@ const (
 	leastProcess   = 1500 * time.Millisecond
 	mostProcess    = 6 * time.Second
 	mostFinalists  = 2
-	// wrongly is the probability of confirming a finalist that has no effect. Each test before the last process uses
+	// falseConfirmRate is the probability of confirming a finalist that has no effect. Each test before the last process uses
 	// up earlyLook of it.
-	wrongly   = 0.005
-	earlyLook = 0.0015
+	falseConfirmRate = 0.005
+	earlyLook        = 0.0015
 )
 
 // decideFinalists confirms the winner of the search in fresh processes or, failing that, its best single change.
@@ -90,7 +90,7 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 	c := tune.Confirmation{Knobs: changedSettings(e.base, set)}
 	sum := &tune.Outcome{}
 	var logs, times []float64
-	spent, alpha := 0.0, wrongly
+	spent, alpha := 0.0, falseConfirmRate
 	for k := range mostProcesses {
 		limit := e.processTime(mostProcesses - k)
 		if e.Fresh == nil || !e.isMeasured(k, set) && e.timeLeft(1) < e.processNeed(k, limit) {
@@ -118,10 +118,10 @@ func (e *engine) confirm(f []Change) (tune.Confirmation, *tune.Outcome, error) {
 			if ratio := newDrawn(trimmedMean(logs, 0)); e.isAccepted(f, ratio, sum, earlyLook) {
 				alpha = earlyLook
 				break
-			} else if e.over == "" && ratio.interval(confidence)[0] > 1-equivalence {
+			} else if e.over == "" && ratio.interval(errorRate)[0] > 1-equivalence {
 				break // the possible gain is too small
 			}
-			alpha = wrongly - spent
+			alpha = falseConfirmRate - spent
 		}
 	}
 	e.concludeOn(f, &c, sum, logs, times, alpha)
@@ -157,7 +157,7 @@ func (e *engine) concludeOn(f []Change, c *tune.Confirmation, sum *tune.Outcome,
 
 // isAccepted reports whether to recommend a setting. It must be within the limits. It must also be better than the
 // default, significantly and by the equivalence margin, unless the default itself exceeds a limit.
-func (e *engine) isAccepted(f []Change, d drawn, o *tune.Outcome, alpha float64) bool {
+func (e *engine) isAccepted(f []Change, d ratioEstimate, o *tune.Outcome, alpha float64) bool {
 	if !d.ok {
 		return false
 	}

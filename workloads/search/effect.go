@@ -21,26 +21,26 @@ const (
 	// are set up again (a sitting), their buffers get other addresses, which changes their speed. It was measured with
 	// the row a/a of --claims on the host device.
 	sittingSpread = 0.01
-	// confidence is the error rate of a table's intervals.
-	confidence = 0.05
+	// errorRate is the error rate of a table's intervals.
+	errorRate = 0.05
 )
 
-// drawn is the ratio B/A of two settings' costs, as estimated from their blocks.
-type drawn struct {
+// ratioEstimate is the ratio B/A of two settings' costs, as estimated from their blocks.
+type ratioEstimate struct {
 	ratio float64
 	ci    [2]float64 // 95 %
 	ok    bool
 	e     stats.Effect
 }
 
-func newDrawn(e stats.Effect) drawn {
-	d := drawn{ratio: math.Exp(e.Theta), ok: e.OK(), e: e}
-	d.ci = d.interval(confidence)
+func newDrawn(e stats.Effect) ratioEstimate {
+	d := ratioEstimate{ratio: math.Exp(e.Theta), ok: e.OK(), e: e}
+	d.ci = d.interval(errorRate)
 	return d
 }
 
 // interval returns the two-sided interval of level 1 - alpha.
-func (d drawn) interval(alpha float64) [2]float64 {
+func (d ratioEstimate) interval(alpha float64) [2]float64 {
 	if !d.ok {
 		return [2]float64{}
 	}
@@ -51,10 +51,10 @@ func (d drawn) interval(alpha float64) [2]float64 {
 }
 
 // pBetter returns the one-sided p-value of "B costs as much as A or more".
-func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
+func (d ratioEstimate) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
 
 // pValue returns the two-sided p-value of "B costs as much as A"; NaN without a ratio.
-func (d drawn) pValue() float64 {
+func (d ratioEstimate) pValue() float64 {
 	if !d.ok {
 		return math.NaN()
 	}
@@ -65,10 +65,10 @@ func (d drawn) pValue() float64 {
 // result is then the trimmed mean of the logarithms of their ratios, which bursts of other work affect little. Blocks
 // with many figures are replicates: the result is the mean of their ratios (stats.Paired). Costs that are
 // equal in all blocks (bytes) are exact.
-func ratioOf(a, b [][]float64) drawn {
+func ratioOf(a, b [][]float64) ratioEstimate {
 	if isExact(a) && isExact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
-			return drawn{}
+			return ratioEstimate{}
 		}
 		return newDrawn(stats.Effect{Theta: math.Log(b[0][0] / a[0][0]), Nu: math.Inf(1)})
 	}
@@ -77,7 +77,7 @@ func ratioOf(a, b [][]float64) drawn {
 	}
 	e, ok := stats.Paired(a, b)
 	if !ok || math.IsNaN(e.SE) {
-		return drawn{}
+		return ratioEstimate{}
 	}
 	return newDrawn(e)
 }
@@ -100,7 +100,7 @@ func trimmedMean(logs []float64, trim float64) stats.Effect {
 
 // ratioSeen returns an outcome's ratio. It adds the spread between sittings to the standard error, because the blocks
 // of one sitting cannot show this spread.
-func ratioSeen(o *tune.Outcome) drawn {
+func ratioSeen(o *tune.Outcome) ratioEstimate {
 	d := ratioOf(o.A, o.B)
 	if !d.ok || isExact(o.A) && isExact(o.B) {
 		return d
@@ -132,7 +132,7 @@ func isExact(runs [][]float64) bool {
 }
 
 // judgeBy returns the verdict on a ratio of costs from its interval: below 1 is better.
-func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
+func (d ratioEstimate) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 	better, worse := tune.Faster, tune.Slower
 	if g == tune.Energy || g == tune.Memory {
 		better, worse = tune.Less, tune.More
@@ -153,7 +153,7 @@ func (d drawn) judgeBy(g tune.Goal, ci [2]float64) tune.Verdict {
 // jointIntervals returns an interval and an adjusted p-value for each ratio of a table. All verdicts by these intervals
 // hold together with 95 % confidence (Holm, Scand. J. Statist. 6, 1979): an interval excludes 1 exactly if Holm's test
 // rejects.
-func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
+func jointIntervals(table []ratioEstimate) (ci [][2]float64, p []float64) {
 	ps := make([]float64, 0, len(table))
 	for _, d := range table {
 		if d.ok {
@@ -162,7 +162,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 	}
 	slices.Sort(ps)
 	first := 0 // index of the first p-value that is not rejected; later ones get the same level
-	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
+	for first < len(ps) && ps[first] <= errorRate/float64(len(ps)-first) {
 		first++
 	}
 	adjusted := stats.Holm(ps)
@@ -174,7 +174,7 @@ func jointIntervals(table []drawn) (ci [][2]float64, p []float64) {
 		}
 		rank, _ := slices.BinarySearch(ps, d.pValue())
 		p[i] = adjusted[rank]
-		ci[i] = d.interval(confidence / float64(len(ps)-min(rank, first, len(ps)-1)))
+		ci[i] = d.interval(errorRate / float64(len(ps)-min(rank, first, len(ps)-1)))
 	}
 	return ci, p
 }

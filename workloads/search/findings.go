@@ -75,8 +75,8 @@ func (e *engine) isNamed(c Change) bool {
 	return slices.ContainsFunc(e.out.Findings, func(h tune.Hint) bool { return h.Knobs[c.Knob] == c.To })
 }
 
-// heldFindings lists the findings whose knobs this search may not change, or "".
-func (e *engine) heldFindings() string {
+// fixedFindings lists the findings whose knobs this search may not change, or "".
+func (e *engine) fixedFindings() string {
 	var parts, knobs []string
 	for _, h := range e.out.Findings {
 		for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {

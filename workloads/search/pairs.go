@@ -23,7 +23,7 @@ const (
 	leastSteps   = 3
 	mostSteps    = 4096
 	firstPairs   = 8     // in the first look at a change: every change gets one before any gets more
-	surely       = 1e-4  // p-value below which no more pairs are needed; small, since it is tested after every pair
+	settledP     = 1e-4  // p-value below which no more pairs are needed; small, since it is tested after every pair
 	clearlyWorse = 1.1   // cost ratio above which an alternative gets no more time
 	sittingWidth = 0.003 // half-width of an interval, in logarithms, below which a sitting needs no more blocks
 )
@@ -80,7 +80,7 @@ func isEnough(pairs int, spent time.Duration, l Limits, out *tune.Outcome) bool 
 	return pairs >= decidePairs && isSettled(out) || pairs >= leastPairs && isHopeless(out)
 }
 
-func halfWidth(d drawn) float64 {
+func halfWidth(d ratioEstimate) float64 {
 	if !d.ok {
 		return math.Inf(1)
 	}
@@ -90,7 +90,7 @@ func halfWidth(d drawn) float64 {
 // isHopeless reports whether B is so much worse that its exact cost does not matter.
 func isHopeless(out *tune.Outcome) bool {
 	d := ratioOf(out.A, out.B)
-	return d.ok && d.interval(surely)[0] > clearlyWorse
+	return d.ok && d.interval(settledP)[0] > clearlyWorse
 }
 
 // isSettled reports whether more pairs would not change the verdict.
@@ -99,10 +99,10 @@ func isSettled(out *tune.Outcome) bool {
 	if !d.ok {
 		return false
 	}
-	if ci := d.interval(surely); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
+	if ci := d.interval(settledP); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
 		return true
 	}
-	return d.pValue() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
+	return d.pValue() < settledP && d.ci[1]-d.ci[0] < 0.06*d.ratio
 }
 
 // blockCost returns the cost per unit of work over one block, and its seconds.

@@ -16,7 +16,7 @@ import (
 type alternative struct {
 	Change
 	out *tune.Outcome
-	d   drawn
+	d   ratioEstimate
 	v   tune.Verdict
 }
 
@@ -148,7 +148,7 @@ func poolOutcomes(o *tune.Outcome, more *tune.Outcome) *tune.Outcome {
 }
 
 // testLevel returns the error rate of one comparison: with many changes, some would look better by chance.
-func (e *engine) testLevel() float64 { return confidence / float64(max(1, len(e.alts))) }
+func (e *engine) testLevel() float64 { return errorRate / float64(max(1, len(e.alts))) }
 
 func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 	alt := alternative{Change: c, out: o, v: o.Verdict}
@@ -161,7 +161,7 @@ func (e *engine) weighChange(c Change, o *tune.Outcome) alternative {
 
 // addEffects adds the table of knobs, with verdicts that hold jointly.
 func (e *engine) addEffects() {
-	drawns := make([]drawn, len(e.alts))
+	drawns := make([]ratioEstimate, len(e.alts))
 	for i, a := range e.alts {
 		drawns[i] = a.d
 	}

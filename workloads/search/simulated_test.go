@@ -335,15 +335,17 @@ func TestSmallBudget(t *testing.T) {
 // The verdict of a row is its interval, and that of a table is at 95 % together:
 // a row that alone would exclude the default does not among many.
 func TestTogether(t *testing.T) {
-	row := func(z float64) drawn { return newDrawn(stats.Effect{Theta: z / 100, SE: 0.01, Nu: math.Inf(1)}) }
-	table := []drawn{row(-9), row(-2.2), {}, row(0), row(2.9), row(0.3), row(-0.5)}
+	row := func(z float64) ratioEstimate {
+		return newDrawn(stats.Effect{Theta: z / 100, SE: 0.01, Nu: math.Inf(1)})
+	}
+	table := []ratioEstimate{row(-9), row(-2.2), {}, row(0), row(2.9), row(0.3), row(-0.5)}
 	ci, p := jointIntervals(table)
 	want := []tune.Verdict{tune.Faster, tune.Inconclusive, tune.Inconclusive, tune.Inconclusive, tune.Slower, tune.Inconclusive, tune.Inconclusive}
 	for i, d := range table {
 		if got := d.judgeBy(tune.Time, ci[i]); got != want[i] {
 			t.Errorf("row %d is %s at %v, want %s", i, got, ci[i], want[i])
 		}
-		if d.ok && (p[i] <= confidence) != (ci[i][0] > 1 || ci[i][1] < 1) {
+		if d.ok && (p[i] <= errorRate) != (ci[i][0] > 1 || ci[i][1] < 1) {
 			t.Errorf("row %d: p %v, interval %v", i, p[i], ci[i])
 		}
 	}

@@ -289,11 +289,11 @@ func TestAccepted(t *testing.T) {
 		want      bool
 	}{{-0.1, 0.01, true}, {-0.015, 0.001, false}, {-0.1, 0.05, false}, {0.1, 0.01, false}} {
 		d := newDrawn(stats.Effect{Theta: tt.theta, SE: tt.se, Nu: 7})
-		if got := e.isAccepted(nil, d, &tune.Outcome{}, wrongly); got != tt.want {
+		if got := e.isAccepted(nil, d, &tune.Outcome{}, falseConfirmRate); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-	if e.isAccepted(nil, drawn{}, &tune.Outcome{}, wrongly) {
+	if e.isAccepted(nil, ratioEstimate{}, &tune.Outcome{}, falseConfirmRate) {
 		t.Error("nothing measured was accepted")
 	}
 }

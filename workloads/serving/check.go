@@ -28,7 +28,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return checks, nil
 }
 
-// KnownAnswers implements workloads.Theorist: it compares the service in virtual time with results of queueing theory.
+// KnownAnswers implements workloads.KnownAnswerer: it compares the service in virtual time with results of queueing theory.
 func (s *session) KnownAnswers(ctx context.Context) (checks []gpuprof.Check, err error) {
 	known, err := knownAnswers.Of(struct{}{}, func() ([]traffic.Answer, error) { return traffic.KnownAnswers(ctx) })
 	for _, a := range known {

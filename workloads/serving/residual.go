@@ -25,15 +25,15 @@ const warmedSizes = 64
 
 // residual adapts the residual network to the interface network.
 type residual struct {
-	net    *resnet.Net
-	opt    resnet.Options
-	tuned  resnet.Tuned
-	tuneS  float64
-	fell   string // why our own convolutions replaced the library's; empty if they did not
-	ready  int    // number of groups of launches that belong to the stage prepare
-	groups int
-	alone  [resnet.Period][]float32 // the answer to each image, computed in a batch of one
-	limit  [resnet.Period]float64   // largest allowed distance of an image's answer from alone
+	net              *resnet.Net
+	opt              resnet.Options
+	tuned            resnet.Tuned
+	tuneS            float64
+	substituteReason string // why our own convolutions replaced the library's; empty if they did not
+	ready            int    // number of groups of launches that belong to the stage prepare
+	groups           int
+	alone            [resnet.Period][]float32 // the answer to each image, computed in a batch of one
+	limit            [resnet.Period]float64   // largest allowed distance of an image's answer from alone
 }
 
 func newResidual(ctx context.Context, d device.Device, s device.Stream, k settings) (_ network, err error) {
@@ -93,11 +93,11 @@ func (n *residual) open(ctx context.Context, d device.Device, s device.Stream, t
 	if again != nil { // the device is lost, or has no memory for our kernels either
 		return errors.Join(err, again)
 	}
-	n.net, n.fell = own, fmt.Sprintf("gpuprof's own kernels compute the convolutions, since cuDNN failed: %v", err)
+	n.net, n.substituteReason = own, fmt.Sprintf("gpuprof's own kernels compute the convolutions, since cuDNN failed: %v", err)
 	return nil
 }
 
-func (n *residual) substitution() string { return n.fell }
+func (n *residual) substitution() string { return n.substituteReason }
 
 // fitsHost refuses a network that, with its waiting batches, exceeds the memory of the host device.
 func fitsHost(d device.Device, o resnet.Options) error {

@@ -115,7 +115,7 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if err != nil {
 		return err
 	}
-	if err := s.pace.Block(s.main, p); err != nil {
+	if err := s.pace.SyncIfBlocking(s.main, p); err != nil {
 		return err
 	}
 	if err := s.forward(l, p); err != nil {
@@ -130,7 +130,7 @@ func (s *session) run(l *slot, i int, p workloads.Probe) error {
 	if err := s.main.Record(l.end); err != nil {
 		return err
 	}
-	if err := s.pace.Block(s.main, p); err != nil {
+	if err := s.pace.SyncIfBlocking(s.main, p); err != nil {
 		return err
 	}
 	return s.pace.Wait(i, s.net.outputBuffer(l.at), l.requests*s.net.answerBytes()/wordBytes, p)

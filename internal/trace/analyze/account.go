@@ -28,11 +28,11 @@ type DeviceTime struct {
 	Classes map[model.Class]int64
 	Kernels int
 	Linked  int // number of kernels whose launch was recorded
-	// Lead divides the wait from the start of the first step to the device's first operation into starved, queued and
+	// InitialIdle divides the wait from the start of the first step to the device's first operation into starved, queued and
 	// unknown time.
-	Lead Waits
-	// Worked lasts from the start of the first operation to the end of the last one.
-	Worked model.Span
+	InitialIdle Waits
+	// ActiveSpan lasts from the start of the first operation to the end of the last one.
+	ActiveSpan model.Span
 
 	// Launches holds the start times of the calls that launched the operations, sorted.
 	Launches []int64
@@ -195,7 +195,7 @@ func (d *DeviceTime) setBusyTimes(x *Index) {
 			d.Linked++
 		}
 	}
-	d.Worked = d.Window
+	d.ActiveSpan = d.Window
 	d.Busy = d.Union(t, func(int, int32) bool { return true })
 	d.Kernel, d.Compute = d.Busy, d.Busy
 	if other {
@@ -257,7 +257,7 @@ func (d *DeviceTime) splitIdle(t *model.Trace) {
 				ops = ops[1:]
 			}
 			launch, known := launchOf(t, ops, to)
-			if to > d.Worked.End { // the wait ends with the step: no launch ends it
+			if to > d.ActiveSpan.End { // the wait ends with the step: no launch ends it
 				launch, known = to, true
 			}
 			if !known {

@@ -23,15 +23,15 @@ func (x *Index) countLeadIn() {
 
 // divideLead divides the time from start to the device's first operation into starved, queued and unknown time.
 func (d *DeviceTime) divideLead(t *model.Trace, start int64) {
-	to := d.Worked.Start
+	to := d.ActiveSpan.Start
 	if start >= to {
 		return
 	}
 	launch, known := launchOf(t, d.Ops, to)
 	if !known {
-		d.Lead.UnknownNS = to - start
+		d.InitialIdle.UnknownNS = to - start
 		return
 	}
 	launch = min(max(launch, start), to)
-	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-start, to-launch
+	d.InitialIdle.StarvedNS, d.InitialIdle.QueuedNS = launch-start, to-launch
 }

@@ -198,7 +198,7 @@ func where(x *Index, d *DeviceTime, at int64) (string, model.Class) {
 			break
 		}
 	}
-	if next < 0 && d.Window.End > d.Worked.End { // the rest of the only step
+	if next < 0 && d.Window.End > d.ActiveSpan.End { // the rest of the only step
 		return "starved", ""
 	}
 	if next < 0 { // only operations without length are left: the last instant ends the wait

@@ -45,10 +45,10 @@ type Collectives struct {
 	// Code 2i+1 is the time at which the rank begins to wait for the end of collective i. Code -1-k is the end of step k.
 	// Work, Idle and Held have one entry for each moment and divide the time since the previous one: work of the rank,
 	// idle time, and communication that is not listed here. Waits for collectives are in none of them.
-	Moments model.Column `json:"moments"`
-	Work    model.Column `json:"work"`
-	Idle    model.Column `json:"idle"`
-	Held    model.Column `json:"held"`
+	Moments            model.Column `json:"moments"`
+	Work               model.Column `json:"work"`
+	Idle               model.Column `json:"idle"`
+	OtherCommunication model.Column `json:"held"`
 
 	begin         int64 // start of the first step, by the clock of the trace
 	input, device int   // indices of the trace file and of the device in Trace.Devices

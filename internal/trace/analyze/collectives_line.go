@@ -98,7 +98,7 @@ func (t *rankTimeline) buildColumns() *Collectives {
 		work, wait := t.compute.TotalIn(w), blocked.TotalIn(w)
 		held := t.other.Minus(t.compute).Minus(blocked).TotalIn(w)
 		out.Moments, out.Work = append(out.Moments, m.entry), append(out.Work, work)
-		out.Held, out.Idle = append(out.Held, held), append(out.Idle, w.Len()-work-wait-held)
+		out.OtherCommunication, out.Idle = append(out.OtherCommunication, held), append(out.Idle, w.Len()-work-wait-held)
 		at = w.End
 	}
 	return out

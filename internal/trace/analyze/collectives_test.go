@@ -39,8 +39,8 @@ func TestCollectivesOfAStep(t *testing.T) {
 	if !slices.Equal(c.Moments, model.Column{0, 1, -1, 2, 3, -2}) {
 		t.Fatalf("moments %v", c.Moments)
 	}
-	if !slices.Equal(c.Work[:3], model.Column{200_000, 0, 90_000}) || !slices.Equal(c.Idle[:3], model.Column{60_000, 0, 110_000}) || !slices.Equal(c.Held, model.Column{0, 0, 0, 0, 0, 0}) {
-		t.Errorf("work %v idle %v held %v", c.Work, c.Idle, c.Held)
+	if !slices.Equal(c.Work[:3], model.Column{200_000, 0, 90_000}) || !slices.Equal(c.Idle[:3], model.Column{60_000, 0, 110_000}) || !slices.Equal(c.OtherCommunication, model.Column{0, 0, 0, 0, 0, 0}) {
+		t.Errorf("work %v idle %v held %v", c.Work, c.Idle, c.OtherCommunication)
 	}
 	if c.Work[3] != 200_000 || c.Idle[3] != 100_000+60_000 { // the device did nothing between the steps
 		t.Errorf("second step: work %v idle %v", c.Work[3], c.Idle[3])

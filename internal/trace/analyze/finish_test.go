@@ -74,7 +74,7 @@ func TestBackwardsInTime(t *testing.T) {
 	if got := x.T.Host[0].Dur(); got != 0 {
 		t.Errorf("the operator lasts %d ns", got)
 	}
-	if d := x.Devices[0]; d.Window != (model.Span{Start: 50, End: 130}) || d.Worked != (model.Span{Start: 100, End: 130}) || d.Busy.Total() != 10 || d.Unknown.Total() != 50+20 {
+	if d := x.Devices[0]; d.Window != (model.Span{Start: 50, End: 130}) || d.ActiveSpan != (model.Span{Start: 100, End: 130}) || d.Busy.Total() != 10 || d.Unknown.Total() != 50+20 {
 		t.Errorf("window %v, busy %v, unknown %v", d.Window, d.Busy, d.Unknown)
 	}
 }

@@ -60,7 +60,7 @@ type HostTree struct {
 	Frames []string          `json:"frames"`
 	NS     int64             `json:"ns"`
 	Lines  []model.HostFrame `json:"-"` // the frames of Frames with file and line in separate fields
-	Doing  model.Doing       `json:"-"`
+	Doing  model.ThreadState `json:"-"`
 }
 
 // Part returns the time of a part in the mean step, ns; 0 without the part.
@@ -210,7 +210,7 @@ func (x *Index) hostSpans(part string) model.Spans {
 // the GIL, on CPU. It uses the thread clocks of the recorded steps. Blocked time in the loader, in synchronization and
 // in communication is already in those parts. Of the other blocked time, the share that samples show in operators
 // counts for the operators. add records one part.
-func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleSplit, add func(string, int64)) {
+func (x *Index) splitOutside(a *HostAccount, s *model.HostSamples, outside int64, seen *sampleClasses, add func(string, int64)) {
 	a.RunDelayNS = -1
 	rows := s.Recorded
 	if a.Steps > 0 && len(rows) > a.Steps { // the first recorded steps are dropped as warm-up

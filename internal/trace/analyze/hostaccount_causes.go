@@ -47,7 +47,7 @@ type HostCause struct {
 const leastOutsideShare = 0.8
 
 // callNode is a line of user code in the tree of calls inside a step, with the time of the line and of its callees. The
-// tree starts below the lines that contain the whole step (sampleSplit.borders).
+// tree starts below the lines that contain the whole step (sampleClasses.stepRoots).
 type callNode struct {
 	frame          model.HostFrame
 	kids           []*callNode
@@ -96,7 +96,7 @@ func frameKey(f model.HostFrame) model.HostFrame {
 	return model.HostFrame{File: f.File, Function: f.Function, Line: f.Line}
 }
 
-func (o *sampleSplit) buildCallTree() *callNode {
+func (o *sampleClasses) buildCallTree() *callNode {
 	root := newCallNode(model.HostFrame{})
 	for i := range o.s.Stacks {
 		st := &o.s.Stacks[i]
@@ -128,7 +128,7 @@ func (o *sampleSplit) buildCallTree() *callNode {
 
 // userLines returns the lines of user code in a stack, outermost first. It leaves out the outer lines that run whole
 // steps (HostSamples.Borders). If all lines do, it returns the innermost line.
-func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
+func (o *sampleClasses) userLines(st *model.HostStack) []model.HostFrame {
 	var lines []model.HostFrame
 	for _, i := range st.Frames {
 		if f := o.s.Frames[i]; !f.Library && !strings.HasSuffix(f.Function, "comp>") && !strings.HasSuffix(f.Function, "<genexpr>") {
@@ -143,7 +143,7 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 		}
 	}
 	for k, f := range lines {
-		if !o.borders[frameKey(f)] {
+		if !o.stepRoots[frameKey(f)] {
 			return lines[k:]
 		}
 	}
@@ -154,7 +154,7 @@ func (o *sampleSplit) userLines(st *model.HostStack) []model.HostFrame {
 // operators, the line is a cause with all its callees, else the lines that it calls are. Each kind of wait or work in a
 // line is a separate cause, because it needs another change. Neighbouring lines of one kind are merged, unless they
 // call functions of the user's code.
-func (o *sampleSplit) listCauses(a *HostAccount) []HostCause {
+func (o *sampleClasses) listCauses(a *HostAccount) []HostCause {
 	var found []*causeAt
 	var collect func(n *callNode)
 	collect = func(n *callNode) {
@@ -232,7 +232,7 @@ const mostScale = 2
 // outsideScale returns the factor, from 1 to mostScale, by which stack samples underestimate the time outside
 // operators, compared with the clocks and the trace. Samples underestimate the time because the sampler needs the GIL,
 // which Python code releases only after the switch interval.
-func (o *sampleSplit) outsideScale(a *HostAccount) float64 {
+func (o *sampleClasses) outsideScale(a *HostAccount) float64 {
 	sum := 0.0
 	for _, s := range o.outside {
 		sum += s

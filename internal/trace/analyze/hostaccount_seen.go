@@ -11,23 +11,23 @@ import (
 // them must be outside; see newSampleSplit.
 const leastDoubtfulShare = 0.5
 
-// sampleSplit holds the samples of a thread, each with its time outside operators.
-type sampleSplit struct {
-	s       *model.HostSamples
-	total   float64                  // time of all samples, s
-	outside []float64                // time outside operators by stack, s
-	kinds   []string                 // kind of cause by stack; "" in an operator, the loader or the optimizer
-	stepped bool                     // false if the samples cover a window of time without steps
-	borders map[model.HostFrame]bool // lines that contain a whole step in their calls
+// sampleClasses holds the samples of a thread, each with its time outside operators.
+type sampleClasses struct {
+	s         *model.HostSamples
+	total     float64                  // time of all samples, s
+	outside   []float64                // time outside operators by stack, s
+	kinds     []string                 // kind of cause by stack; "" in an operator, the loader or the optimizer
+	stepped   bool                     // false if the samples cover a window of time without steps
+	stepRoots map[model.HostFrame]bool // lines that contain a whole step in their calls
 }
 
 // newSampleSplit divides samples into time inside and outside operators. outside is the share of the step in which the
 // trace has no event. Samples in C code of an unknown library are doubtful, because the code may be an operator: they
 // count as outside only for the time that other samples leave unexplained.
-func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleSplit {
-	o := &sampleSplit{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), borders: map[model.HostFrame]bool{}}
+func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sampleClasses {
+	o := &sampleClasses{s: s, stepped: stepped, outside: make([]float64, len(s.Stacks)), kinds: make([]string, len(s.Stacks)), stepRoots: map[model.HostFrame]bool{}}
 	for _, i := range s.Borders {
-		o.borders[frameKey(s.Frames[i])] = true
+		o.stepRoots[frameKey(s.Frames[i])] = true
 	}
 	if !stepped {
 		o.addBorders()
@@ -68,7 +68,7 @@ func newSampleSplit(s *model.HostSamples, outside float64, stepped bool) *sample
 // share of all sampled time is in its calls.
 const leastBorderShare = 0.8
 
-func (o *sampleSplit) addBorders() {
+func (o *sampleClasses) addBorders() {
 	below, all := map[model.HostFrame]float64{}, 0.0
 	for i := range o.s.Stacks {
 		st := &o.s.Stacks[i]
@@ -83,14 +83,14 @@ func (o *sampleSplit) addBorders() {
 	}
 	for f, s := range below {
 		if s >= leastBorderShare*all {
-			o.borders[f] = true
+			o.stepRoots[f] = true
 		}
 	}
 }
 
 // waitsForOthers reports whether a stack waits for other threads or processes of the program, which work meanwhile. A
 // change of the waiting line cannot shorten the wait.
-func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
+func (o *sampleClasses) waitsForOthers(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
 		joins := f.File == "threading.py" && strings.HasSuffix(f.Function, "join")
@@ -101,7 +101,7 @@ func (o *sampleSplit) waitsForOthers(st *model.HostStack) bool {
 
 // waitsForJAX reports whether a stack waits for results of JAX, which computes in its own threads or on a device. JAX
 // first spins on the CPU, so the state of the thread does not show the wait.
-func (o *sampleSplit) waitsForJAX(st *model.HostStack) bool {
+func (o *sampleClasses) waitsForJAX(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
 		return strings.Contains(f.Text, "block_until_ready(") || f.Library && f.File == "jax/_src/array.py"
@@ -139,7 +139,7 @@ func classifyFrame(f *model.HostFrame) string {
 }
 
 // classifyStack returns the kind of cause of a stack; "" in an operator, the loader or the optimizer.
-func (o *sampleSplit) classifyStack(st *model.HostStack) string {
+func (o *sampleClasses) classifyStack(st *model.HostStack) string {
 	if kind, decided := o.classifyByFrames(st); decided {
 		return kind
 	}
@@ -165,7 +165,7 @@ func (o *sampleSplit) classifyStack(st *model.HostStack) string {
 
 // classifyByFrames returns the kind of cause of a stack if one of its frames decides the kind. Otherwise decided is
 // false, and the state of the thread decides.
-func (o *sampleSplit) classifyByFrames(st *model.HostStack) (kind string, decided bool) {
+func (o *sampleClasses) classifyByFrames(st *model.HostStack) (kind string, decided bool) {
 	for _, i := range st.Frames {
 		f := &o.s.Frames[i]
 		if !f.Library {
@@ -194,7 +194,7 @@ func KeepsTraceback(frames []model.HostFrame) bool {
 	})
 }
 
-func (o *sampleSplit) keepsTraceback(st *model.HostStack) bool {
+func (o *sampleClasses) keepsTraceback(st *model.HostStack) bool {
 	var frames []model.HostFrame
 	for _, i := range st.Frames {
 		frames = append(frames, o.s.Frames[i])
@@ -204,7 +204,7 @@ func (o *sampleSplit) keepsTraceback(st *model.HostStack) bool {
 
 // blockedOutside returns the share of the blocked samples that are outside operators, 1 without blocked samples.
 // Fetches from the data loader do not count.
-func (o *sampleSplit) blockedOutside() float64 {
+func (o *sampleClasses) blockedOutside() float64 {
 	var in, all float64
 	for i := range o.s.Stacks {
 		if st := &o.s.Stacks[i]; (st.Doing == model.Blocked || st.Doing == model.ForLock) && !o.isFetching(st) {
@@ -218,7 +218,7 @@ func (o *sampleSplit) blockedOutside() float64 {
 	return in / all
 }
 
-func (o *sampleSplit) isFetching(st *model.HostStack) bool {
+func (o *sampleClasses) isFetching(st *model.HostStack) bool {
 	return slices.ContainsFunc(st.Frames, func(i int) bool {
 		f := &o.s.Frames[i]
 		return f.File == loaderFile && strings.HasSuffix(f.Function, "__next__")
@@ -226,7 +226,7 @@ func (o *sampleSplit) isFetching(st *model.HostStack) bool {
 }
 
 // lockShare returns the share of the blocked time outside operators in which the thread waits for the GIL.
-func (o *sampleSplit) lockShare() float64 {
+func (o *sampleClasses) lockShare() float64 {
 	var lock, all float64
 	for i := range o.s.Stacks {
 		switch o.s.Stacks[i].Doing {

@@ -11,7 +11,7 @@ import (
 
 // buildTrees returns the sampled stacks with their times in a step of step ns, the longest time first. It rounds the
 // running sum of the times, so that they add up to the step.
-func (o *sampleSplit) buildTrees(step int64) []HostTree {
+func (o *sampleClasses) buildTrees(step int64) []HostTree {
 	if o.total <= 0 {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (o *sampleSplit) buildTrees(step int64) []HostTree {
 	return trees
 }
 
-func (o *sampleSplit) newTree(st *model.HostStack) HostTree {
+func (o *sampleClasses) newTree(st *model.HostStack) HostTree {
 	t := HostTree{Doing: st.Doing}
 	for _, k := range st.Frames {
 		f := o.s.Frames[k]

@@ -119,7 +119,7 @@ func (x *Index) programKind() Kind {
 		return Serving
 	case x.Trains():
 		return Training
-	case x.Stepped() && x.Recording.Program.hasModels():
+	case x.Stepped() && kernels > 0 && x.Recording.Program.hasModels():
 		return Inference
 	case x.Stepped() && !several && kernels >= minRepeats:
 		return OneKernel

@@ -98,9 +98,9 @@ func (x *Index) findModelLoad() int32 {
 
 // startUpSpans returns the time in which the program initializes CUDA. Start-up lasts to the first launch if the
 // workers of a data loader start, or if an earlier call takes initCallNS or more. Only the creation of a context, the
-// loading of modules and the first allocation take that long; synchronization and copies do not count. Start-up
-// includes the time before Nsight Systems hooks into CUDA, and initializing calls after the first launch
-// (lateInitSpans). first is the first launch; if it is -1 (not recorded), only the long calls themselves count.
+// loading of modules and the first allocation take that long. Synchronization does not count, nor does a copy, unless it
+// is the first launch and takes long for another reason than its bytes. Start-up includes the time before Nsight Systems
+// hooks into CUDA, and initializing calls after the first launch (lateInitSpans). first is the first launch; if it is -1 (not recorded), only the long calls themselves count.
 func (x *Index) startUpSpans(first int32) model.Spans {
 	until := x.Span.End
 	if first >= 0 {
@@ -118,7 +118,7 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 				}
 				out = append(out, model.Span{Start: start, End: h.End})
 			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCallNS:
-			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
+			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && (i != first || x.mostlyCopies(i)):
 			case first < 0: // the first launch, which ends start-up, is not recorded
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			default:
@@ -130,6 +130,17 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 		out = append(out, model.Span{Start: x.Span.Start, End: until})
 	}
 	return model.UnionOf(append(out, x.lateInitSpans(until)...))
+}
+
+// mostlyCopies reports whether the copies that a call starts take half of its time or more: then it does not initialize.
+func (x *Index) mostlyCopies(call int32) bool {
+	var ns int64
+	for i := range x.T.GPU {
+		if g := &x.T.GPU[i]; g.Launch == call {
+			ns += g.Dur()
+		}
+	}
+	return 2*ns >= x.T.Host[call].Dur()
 }
 
 // firstBatchBefore reports whether the recording has exactly one fetch of a batch, from worker processes, that takes

@@ -69,7 +69,7 @@ func (x *Index) findSteps() {
 	default:
 		x.StepSource = model.WholeTrace
 		if x.Span.Len() > 0 {
-			x.Called = model.Spans{x.workedSpan()}.Minus(x.phaseSpans())
+			x.Called = model.Spans{x.judgedSpan()}.Minus(x.phaseSpans())
 		}
 		x.Steady = x.Called.Minus(x.notSteady)
 		if x.hasOnlySamples() {
@@ -97,10 +97,10 @@ func (x *Index) findSteps() {
 	}
 }
 
-// workedSpan returns the time that rules judge in a recording without steps. It is the whole recording, except for a
+// judgedSpan returns the time that rules judge in a recording without steps. It is the whole recording, except for a
 // TPU's recording without launches: then it is the time from the first operation of the devices to the last. Without
 // launches nothing shows whether the program ran outside that time or waited for a request.
-func (x *Index) workedSpan() model.Span {
+func (x *Index) judgedSpan() model.Span {
 	if len(x.T.GPU) == 0 || x.T.Format != model.XLA || x.firstLaunch() >= 0 {
 		return x.Span
 	}
@@ -114,7 +114,7 @@ func (x *Index) workedSpan() model.Span {
 	return work
 }
 
-// leastRest: workedSpan warns if it leaves out more than 1/leastRest of the recording.
+// leastRest: judgedSpan warns if it leaves out more than 1/leastRest of the recording.
 const leastRest = 20
 
 // isGenericFormat reports whether the recorder of a format sees only launches and ranges. Other formats come from the
@@ -172,9 +172,9 @@ func (x *Index) unionOfSteps(ok func(*StepSpan) bool) model.Spans {
 	return model.UnionOf(out)
 }
 
-// Lived returns the time of all steps, including dropped steps, but not the time between steps. Without steps, it
+// AllStepTime returns the time of all steps, including dropped steps, but not the time between steps. Without steps, it
 // returns x.Steady.
-func (x *Index) Lived() model.Spans {
+func (x *Index) AllStepTime() model.Spans {
 	if x.StepSource == model.WholeTrace {
 		return x.Steady
 	}

@@ -223,18 +223,18 @@ func TestTrailing(t *testing.T) {
 func TestLead(t *testing.T) {
 	b := newBuilder().host(model.Step, "ProfilerStep#0", 0, 1000).launch("k", 700, 5, 900, 950)
 	d := b.index(t).Devices[0]
-	if want := (Waits{StarvedNS: 700, QueuedNS: 200}); d.Lead != want {
-		t.Errorf("%+v, want %+v", d.Lead, want)
+	if want := (Waits{StarvedNS: 700, QueuedNS: 200}); d.InitialIdle != want {
+		t.Errorf("%+v, want %+v", d.InitialIdle, want)
 	}
 	if d.Starved.Total() != 700+50 || d.Queued.Total() != 200 {
 		t.Errorf("the waits before and after the only step's operation are not counted: starved %v, queued %v", d.Starved, d.Queued)
 	}
 	b = newBuilder().host(model.Step, "ProfilerStep#0", 0, 1000).host(model.Step, "ProfilerStep#1", 1000, 2000).launch("k", 700, 5, 900, 950).launch("k", 1700, 5, 1900, 1950)
-	if d = b.index(t).Devices[0]; d.Lead.StarvedNS != 700 || d.Starved.Total() != 750 {
-		t.Errorf("the lead of a step left out is counted: %+v, starved %v", d.Lead, d.Starved)
+	if d = b.index(t).Devices[0]; d.InitialIdle.StarvedNS != 700 || d.Starved.Total() != 750 {
+		t.Errorf("the lead of a step left out is counted: %+v, starved %v", d.InitialIdle, d.Starved)
 	}
 	b = newBuilder().host(model.Step, "ProfilerStep#0", 0, 1000).gpu(model.Kernel, "k", 900, 950)
-	if want := (Waits{UnknownNS: 900}); b.index(t).Devices[0].Lead != want {
+	if want := (Waits{UnknownNS: 900}); b.index(t).Devices[0].InitialIdle != want {
 		t.Errorf("no launch: want %+v", want)
 	}
 }

@@ -183,12 +183,12 @@ func (x *Index) DeviceID(device int) int {
 
 func (a *Analysis) addDevices(input int, x *Index) {
 	for _, d := range x.Devices {
-		worked := d.Worked
+		worked := d.ActiveSpan
 		acc := DeviceAccount{
 			ID: x.DeviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
 			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
 			StarvedNS: d.Starved.TotalIn(worked), QueuedNS: d.Queued.TotalIn(worked), UnknownNS: d.Unknown.TotalIn(worked),
-			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
+			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.InitialIdle,
 		}
 		acc.Step = x.steadyParts(d).divideBy(float64(x.SteadySteps()))
 		acc.IdleNS = acc.SpanNS - acc.BusyNS

@@ -301,8 +301,8 @@ func (t *Trace) warnLeftOut() {
 	}
 }
 
-// Words describes the invalid records, "" if there are none.
-func (g *GateCount) Words() string {
+// Describe describes the invalid records, "" if there are none.
+func (g *GateCount) Describe() string {
 	var parts []string
 	for _, p := range []struct {
 		n    int

@@ -20,15 +20,15 @@ func (c *HostClocks) Add(o HostClocks) {
 	c.DelayS += o.DelayS
 }
 
-// Doing is the state of a sampled thread.
-type Doing string
+// ThreadState is the state of a sampled thread.
+type ThreadState string
 
 // States of a sampled thread.
 const (
-	InPython Doing = "python"  // runs Python, or C code that holds the GIL
-	InNative Doing = "native"  // runs C code without the GIL
-	Blocked  Doing = "blocked" // asleep or waiting
-	ForLock  Doing = "lock"    // waiting for the GIL
+	InPython ThreadState = "python"  // runs Python, or C code that holds the GIL
+	InNative ThreadState = "native"  // runs C code without the GIL
+	Blocked  ThreadState = "blocked" // asleep or waiting
+	ForLock  ThreadState = "lock"    // waiting for the GIL
 )
 
 // HostFrame is a frame of Python code.
@@ -42,7 +42,7 @@ type HostFrame struct {
 
 // HostStack is a sampled stack, outermost frame first, as indices into HostSamples.Frames.
 type HostStack struct {
-	Doing  Doing
+	Doing  ThreadState
 	Callee string  // owner of the code that the innermost frame calls: "torch", "other", "" unknown
 	S      float64 // time that the samples represent
 	Count  int

@@ -23,9 +23,9 @@ const (
 // TextBytes returns the memory of a name or a stack, bytes.
 func TextBytes(s string) int64 { return NameBytes + textTimes*int64(len(s)) }
 
-// Room is the memory budget of a trace. If a file exceeds the budget, the trace keeps only the events that begin before
+// MemoryBudget is the memory budget of a trace. If a file exceeds the budget, the trace keeps only the events that begin before
 // Until. It keeps all of these, wherever they are in the file, so that the figures up to Until are right.
-type Room struct {
+type MemoryBudget struct {
 	budget int64
 	// Until is the end of the kept part, ns of the file; math.MaxInt64 if everything is kept.
 	Until int64
@@ -33,16 +33,16 @@ type Room struct {
 	Left int
 }
 
-// NewRoom makes the budget of one trace, bytes; 0 means outside.TraceMemory.
-func NewRoom(bytes int64) *Room {
+// NewMemoryBudget makes the budget of one trace, bytes; 0 means outside.TraceMemory.
+func NewMemoryBudget(bytes int64) *MemoryBudget {
 	if bytes <= 0 {
 		bytes = outside.TraceMemory()
 	}
-	return &Room{budget: bytes, Until: math.MaxInt64}
+	return &MemoryBudget{budget: bytes, Until: math.MaxInt64}
 }
 
 // Keeps reports whether an event begins before Until. Otherwise it counts the event in Left.
-func (r *Room) Keeps(start int64) bool {
+func (r *MemoryBudget) Keeps(start int64) bool {
 	if start < r.Until {
 		return true
 	}
@@ -51,10 +51,10 @@ func (r *Room) Keeps(start int64) bool {
 }
 
 // Over reports whether the given memory exceeds the budget.
-func (r *Room) Over(bytes int64) bool { return bytes > r.budget }
+func (r *MemoryBudget) Over(bytes int64) bool { return bytes > r.budget }
 
 // AtMost returns how many of n rows of the given size, bytes, fit into the budget.
-func (r *Room) AtMost(n int, bytes int64) int { return int(min(int64(n), r.budget/bytes)) }
+func (r *MemoryBudget) AtMost(n int, bytes int64) int { return int(min(int64(n), r.budget/bytes)) }
 
 const (
 	keptShare   = 0.6 // share of the events that Room.Cut keeps
@@ -62,11 +62,13 @@ const (
 )
 
 // Settled reports whether the given memory leaves enough of the budget to read on before the next cut.
-func (r *Room) Settled(bytes int64) bool { return bytes <= r.budget/settledPart*(settledPart-1) }
+func (r *MemoryBudget) Settled(bytes int64) bool {
+	return bytes <= r.budget/settledPart*(settledPart-1)
+}
 
 // Cut moves Until so that keptShare of the events begin before it. starts are the start times, ns, of all events or of
 // a sample. Cut returns false if no such time exists, because too many events begin at the first time.
-func (r *Room) Cut(starts []int64) bool {
+func (r *MemoryBudget) Cut(starts []int64) bool {
 	if len(starts) == 0 {
 		return false
 	}
@@ -86,7 +88,7 @@ const sampledStarts = 1 << 16
 func Sample(n int) int { return max(1, n/sampledStarts) }
 
 // Finish cuts a finished trace at Until, if set, and warns. shift was added to the file's times, ns.
-func (r *Room) Finish(t *Trace, shift int64) {
+func (r *MemoryBudget) Finish(t *Trace, shift int64) {
 	if r.Until == math.MaxInt64 {
 		return
 	}

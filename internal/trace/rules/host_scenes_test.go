@@ -18,7 +18,7 @@ func (h *hostSampler) frame(file, function string, line int, text string) int {
 }
 
 // stack adds n samples of a stack, of 10 ms each.
-func (h *hostSampler) stack(n int, doing model.Doing, callee string, frames ...int) {
+func (h *hostSampler) stack(n int, doing model.ThreadState, callee string, frames ...int) {
 	h.s.Stacks = append(h.s.Stacks, model.HostStack{Doing: doing, Callee: callee, S: 0.01 * float64(n), Count: n, Frames: frames})
 	h.s.Samples += n
 }
@@ -42,7 +42,7 @@ func sampledScene(rows model.HostClocks, fill func(h *hostSampler, step int)) fu
 }
 
 // sceneOutside has so many of 100 samples at one place of the user's, and the others in operators.
-func sceneOutside(n int, doing model.Doing, callee string, below ...string) func() *scene {
+func sceneOutside(n int, doing model.ThreadState, callee string, below ...string) func() *scene {
 	return sampledScene(clocksOfStep(0, 1), func(h *hostSampler, step int) {
 		netLine := h.frame("train.py", "step", 8, "net(x)")
 		h.stack(100-n, model.InNative, "torch", step, netLine)

@@ -51,6 +51,28 @@ func TestOneKernelOfInstances(t *testing.T) {
 	}
 }
 
+// Instances that run other code are other functions: closures and functors, as portability layers launch them.
+func TestOneKernelOfOtherCode(t *testing.T) {
+	for form, names := range map[string][2]string{
+		"closures by nvcc":  {"void layer::run<step(grid &)::[lambda(int) (instance 1)]>(Range, T1)", "void layer::run<step(grid &)::[lambda(int) (instance 2)]>(Range, T1)"},
+		"wrapped closures":  {"void run<__nv_dl_wrapper_t<__nv_dl_tag<void (*)(float*), &a, 1u>>>(T1)", "void run<__nv_dl_wrapper_t<__nv_dl_tag<void (*)(float*), &a, 2u>>>(T1)"},
+		"closures by Clang": {"void run<a(int)::{lambda(int)#1}>(T1)", "void run<a(int)::{lambda(int)#2}>(T1)"},
+		"functors":          {"void launch<Impl::ParallelFor<Flux, 256>>(Flux)", "void launch<Impl::ParallelFor<Advect, 256>>(Advect)"},
+	} {
+		s := newScene()
+		s.native = true
+		in := s.repeat(3, func() {
+			for i, ns := range []int64{200 * us, 180 * us} {
+				s.kernelOn(7, names[i], ns, 4096)
+			}
+			s.kernelOn(7, "third_17_gpu", 170*us, 1080)
+		}).end().trace()
+		if a, _ := analyse(t, in); find(a, gpuprof.RuleOneKernel) != nil {
+			t.Errorf("%s: %s", form, find(a, gpuprof.RuleOneKernel).Title)
+		}
+	}
+}
+
 // Two kernels are named together. A kernel that waits for pages, and one of a few blocks, have rules of their own.
 func TestOneKernelOfTwo(t *testing.T) {
 	scene := func(blocks, moved int64) *model.Trace {

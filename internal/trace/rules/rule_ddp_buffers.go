@@ -36,7 +36,7 @@ func (c *ruleContext) findDDPBuffers() []analyze.Found {
 		if c.isIdleUnsure(d) {
 			return got
 		}
-		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
+		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.uncertainIdle)))
 	})
 	f := c.newFinding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", analyze.Plural(len(sent), "time", "times"), c.formatPerStep(c.runningTime(pick))))
 	f.Evidence["broadcasts"] = len(sent)

@@ -71,25 +71,25 @@ const (
 	outlying        = 10
 	longestTransfer = 1_000_000 // ns
 	leastAlike      = 4
-	// outlyingUntold replaces outlying in a recording without the sizes of collectives, because the sizes of one kind
+	// outlyingUnsized replaces outlying in a recording without the sizes of collectives, because the sizes of one kind
 	// may differ by this factor.
-	outlyingUntold = 50
+	outlyingUnsized = 50
 )
 
 // findOutlyingWaits returns the waits for other ranks within collectives, and the number of collectives that wait. The
 // wait is the time beyond the transfer of the bytes at the median rate of the kind. Without recorded sizes, all
 // collectives of a kind count as equally large.
 func (c *ruleContext) findOutlyingWaits() (waits model.Spans, calls int) {
-	told := c.t.CollectivesByCorr()
+	details := c.t.CollectivesByCorr()
 	elements := func(op *model.GPU) float64 {
-		if m := told[op.Corr]; m != nil {
+		if m := details[op.Corr]; m != nil {
 			return float64(m.In + m.Out)
 		}
 		return 1
 	}
 	times := float64(outlying)
-	if len(told) == 0 {
-		times = outlyingUntold
+	if len(details) == 0 {
+		times = outlyingUnsized
 	}
 	kinds := map[analyze.CollectiveKind][]int32{}
 	c.eachSteadyOp(c.isComm, func(_ *ruleDevice, g int32, op *model.GPU) {

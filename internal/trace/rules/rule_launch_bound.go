@@ -133,7 +133,7 @@ func (c *ruleContext) findBoundWindows(d *ruleDevice) []window {
 func (c *ruleContext) testWindow(d *ruleDevice, s model.Span, least int) *window {
 	starved := d.Starved.Within(s)
 	if !c.quality.linksBroken { // otherwise nothing is claimed, and trace-quality reports the time
-		starved = starved.Minus(d.doubt)
+		starved = starved.Minus(d.uncertainIdle)
 	}
 	if starved.Total()*100 < s.Len()*boundStarved {
 		return nil

@@ -27,7 +27,23 @@ const (
 // libraryKernel matches kernels of libraries, whose source is not the program's.
 var libraryKernel = lazyregexp.New(`cutlass|cublas|cudnn|nccl|rocblas|\b(cub|thrust|at|c10)::|^(volta|turing|ampere|sm\d+|Cijk)_`)
 
-// kernelSum adds up the launches of one kernel function. All instances of a template count as one function.
+// closureArgument matches template arguments that bring code of their own: closures, as nvcc and Clang name them.
+var closureArgument = lazyregexp.New(`\blambda\b|__nv_h?dl_wrapper|\{lambda`)
+
+// plainArgument matches numbers and built-in types in template arguments.
+var plainArgument = lazyregexp.New(`\b(\d\w*|void|bool|true|false|(un)?signed|char|short|int|long|float|double|const|volatile|__restrict__|u?int\d+_t|size_t|__?half2?|__nv_\w+|c10::(Half|BFloat16|complex))\b`)
+
+// functionKey returns the same text for instances of a template that run the same code: those that differ in numbers
+// and built-in types. Frameworks such as Kokkos launch different code through one template, which gets it as an argument.
+func functionKey(name string) string {
+	if closureArgument.MatchString(name) {
+		return name
+	}
+	return plainArgument.ReplaceAllString(name, "")
+}
+
+// kernelSum adds up the launches of one kernel function. Instances of a template that run the same code count as one
+// function.
 type kernelSum struct {
 	name        string         // short name, without template arguments
 	instances   []model.NameID // full names of the instances of a template
@@ -76,10 +92,10 @@ func (c *ruleContext) findOneKernel() []analyze.Found {
 // sumKernels returns the kernels of a device in the steps that are not dropped, the most time first. work is the time
 // of all operations, moved the time of migrations of unified memory, ns.
 func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved int64) {
-	at, byName := map[model.NameID]int{}, map[string]int{} // indexes in out, by full and by short name
+	at, byKey := map[model.NameID]int{}, map[string]int{} // indexes in out, by full name and by functionKey
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
-		if !d.mine[i] {
+		if !d.counted[i] {
 			continue
 		}
 		work += op.Dur()
@@ -91,10 +107,11 @@ func (c *ruleContext) sumKernels(d *ruleDevice) (out []kernelSum, work, moved in
 		}
 		k, seen := at[op.Name]
 		if !seen {
-			name := analyze.ShortName(c.t.Name(op.Name))
-			if k, seen = byName[name]; !seen {
+			full := c.t.Name(op.Name)
+			key := functionKey(full)
+			if k, seen = byKey[key]; !seen {
 				k = len(out)
-				byName[name], out = k, append(out, kernelSum{name: name, fewest: op.Blocks, most: op.Blocks, sameThreads: true, like: op})
+				byKey[key], out = k, append(out, kernelSum{name: analyze.ShortName(full), fewest: op.Blocks, most: op.Blocks, sameThreads: true, like: op})
 			}
 			at[op.Name] = k
 			out[k].instances = append(out[k].instances, op.Name)

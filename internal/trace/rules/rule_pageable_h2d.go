@@ -48,7 +48,7 @@ func (c *ruleContext) findPageableH2D() []analyze.Found {
 				return got
 			}
 			late := c.starvedByBlocking(d, model.UnionOf(calls[d.Device]), less, func(*stall) bool { return false })
-			return got.Or(c.l.ClaimHost(d.Device, late.Minus(d.doubt)))
+			return got.Or(c.l.ClaimHost(d.Device, late.Minus(d.uncertainIdle)))
 		})
 	}
 	c.copyNS = cl.ns

@@ -188,6 +188,17 @@ func adviseTF32(gemm, conv bool) string {
 	return forGEMM + "; " + forConv
 }
 
+// precisionText names the precisions of products by their times, ns.
+func precisionText(fp32, tf32 int64) string {
+	switch {
+	case tf32 == 0:
+		return "FP32"
+	case fp32 == 0:
+		return "TF32"
+	}
+	return "FP32 and TF32"
+}
+
 // findNoAMP reports FP32 matrix products and convolutions of a program that computes none in 16 bits, on a device with
 // 16-bit tensor cores (from compute capability 7.0 or AMD Instinct MI100 on). The finding claims half of the time of
 // TF32 products, and at most seven eighths of the time of products on ordinary cores. The latter is three quarters on
@@ -220,7 +231,7 @@ func (c *ruleContext) findNoAMP() []analyze.Found {
 	if cl.ns == 0 && c.tf32NS == 0 {
 		return nil
 	}
-	f := c.newFinding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.formatPerStep(c.runningTime(either))))
+	f := c.newFinding(cl, fmt.Sprintf("matrix products and convolutions run in %s for %s, none in 16 bits", precisionText(fp32, tf), c.formatPerStep(c.runningTime(either))))
 	f.Evidence["kernels"] = p.count[precFP32] + p.count[precTF32]
 	f.Evidence["fp32_gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["fp32_conv_ns"] = p.ns[matmul{matmulConv, precFP32}]

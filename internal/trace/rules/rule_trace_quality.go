@@ -43,12 +43,12 @@ func (q traceQuality) hidesDevice() bool {
 }
 
 // measureQuality measures how completely the recording covers the steps that are not dropped. It also stores in
-// ruleDevice.doubt the idle time in which a missing kernel may have run (see countLaunches).
+// ruleDevice.uncertainIdle the idle time in which a missing kernel may have run (see countLaunches).
 func (c *ruleContext) measureQuality() traceQuality {
 	var q traceQuality
 	c.countLaunches(&q)
 	for _, d := range c.devices {
-		d.doubt = model.UnionOf(d.doubt)
+		d.uncertainIdle = model.UnionOf(d.uncertainIdle)
 		u, s := c.lackLaunch(d).TotalAnd(d.steady), d.steady.Total()
 		if q.span == 0 || u*q.span > q.unknown*s {
 			q.unknown, q.span = u, s
@@ -137,7 +137,7 @@ func (c *ruleContext) countLaunches(q *traceQuality) {
 	}
 }
 
-// doubtAfter adds to d.doubt the idle spans in which the missing kernel of a launch at the time at may have run: the
+// doubtAfter adds to d.uncertainIdle the idle spans in which the missing kernel of a launch at the time at may have run: the
 // span that contains the launch, and the span that the next launch ends.
 func (d *ruleDevice) doubtAfter(at int64) {
 	i, _ := slices.BinarySearch(d.Launches, at+1)
@@ -146,7 +146,7 @@ func (d *ruleDevice) doubtAfter(at int64) {
 		end = d.Launches[i]
 	}
 	for _, t := range [...]int64{at, end - 1} {
-		d.doubt = append(d.doubt, d.Starved.Around(t)...)
+		d.uncertainIdle = append(d.uncertainIdle, d.Starved.Around(t)...)
 	}
 }
 
@@ -243,7 +243,7 @@ func (c *ruleContext) sumFailedRecords() (sum model.GateCount, texts []string) {
 		g := &c.t.Gate.Devices[device]
 		sum.Records += g.Records
 		sum.Untimed, sum.Overruns, sum.Shared = sum.Untimed+g.Untimed, sum.Overruns+g.Overruns, sum.Shared+g.Shared
-		if what := g.Words(); what != "" {
+		if what := g.Describe(); what != "" {
 			texts = append(texts, fmt.Sprintf("of %d records of device %d %s", g.Records, c.t.Devices[device].ID, what))
 		}
 	}

@@ -28,7 +28,7 @@ func (c *ruleContext) findUnifiedMemory() []analyze.Found {
 	}
 	moving, beside := map[int]model.Spans{}, map[int]model.Spans{}
 	for _, d := range c.devices {
-		all := d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && migrates(g) }).And(d.steady)
+		all := d.Union(c.t, func(k int, g int32) bool { return d.counted[k] && migrates(g) }).And(d.steady)
 		moving[d.Device], beside[d.Device] = all, all.And(d.Kernel)
 	}
 	worst := longestSpans(moving)

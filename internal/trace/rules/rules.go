@@ -28,17 +28,17 @@ type rule struct {
 	find func(c *ruleContext) []analyze.Found
 	// notes reports that findings of the rule are reported even if they claim no time.
 	notes bool
-	// whole reports that the rule also runs if the recording is mostly start-up, compilation and the like.
-	whole bool
-	// alone reports that the rule claims time in which the device does nothing else. It claims no time if records of the
+	// runsOnStartUp reports that the rule also runs if the recording is mostly start-up, compilation and the like.
+	runsOnStartUp bool
+	// claimsExclusive reports that the rule claims time in which the device does nothing else. It claims no time if records of the
 	// device are lost or faulty.
-	alone bool
+	claimsExclusive bool
 }
 
 // ruleTable lists the rules in the order in which they claim time.
 func ruleTable() []rule {
 	return []rule{
-		{id: gpuprof.RuleNotSteady, notes: true, whole: true, find: (*ruleContext).findNotSteady},
+		{id: gpuprof.RuleNotSteady, notes: true, runsOnStartUp: true, find: (*ruleContext).findNotSteady},
 		{id: gpuprof.RuleDecodeBytes, notes: true, find: (*ruleContext).findDecodeBytes},
 		{id: gpuprof.RuleAllocatorChurn, host: true, find: (*ruleContext).findAllocatorChurn},
 		{id: gpuprof.RuleDataloaderStall, host: true, find: (*ruleContext).findDataloaderStall},
@@ -48,9 +48,9 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleItem, host: true, find: (*ruleContext).findItem},
 		{id: gpuprof.RuleDataShape, host: true, find: (*ruleContext).findDataDependentShape},
 		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).findPageableH2D},
-		{id: gpuprof.RuleUnifiedMemory, alone: true, notes: true, find: (*ruleContext).findUnifiedMemory},
-		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).findExposedCopy},
-		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).findDDPBuffers},
+		{id: gpuprof.RuleUnifiedMemory, claimsExclusive: true, notes: true, find: (*ruleContext).findUnifiedMemory},
+		{id: gpuprof.RuleExposedCopy, claimsExclusive: true, find: (*ruleContext).findExposedCopy},
+		{id: gpuprof.RuleDDPBuffers, claimsExclusive: true, find: (*ruleContext).findDDPBuffers},
 		{id: gpuprof.RuleEagerDecode, host: true, notes: true, find: (*ruleContext).findEagerDecode},
 		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).findLaunchBound},
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).findNoTF32},
@@ -63,9 +63,9 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleAttentionOffPeak, find: (*ruleContext).findAttentionOffPeak},
 		{id: gpuprof.RuleMemoryBoundChain, find: (*ruleContext).findMemoryChain},
 		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).findElementwiseChain},
-		{id: gpuprof.RuleSmallCollective, alone: true, find: (*ruleContext).findSmallCollective},
-		{id: gpuprof.RulePipelineBubble, alone: true, find: (*ruleContext).findPipelineBubble},
-		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).findExposedComm},
+		{id: gpuprof.RuleSmallCollective, claimsExclusive: true, find: (*ruleContext).findSmallCollective},
+		{id: gpuprof.RulePipelineBubble, claimsExclusive: true, find: (*ruleContext).findPipelineBubble},
+		{id: gpuprof.RuleExposedComm, claimsExclusive: true, find: (*ruleContext).findExposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).findHostBound},
 		{id: gpuprof.RuleCheckpointWrite, find: (*ruleContext).findCheckpointWrite},
 		{id: gpuprof.RuleLogging, find: (*ruleContext).findLogging},
@@ -76,15 +76,15 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleTooManyThreads, notes: true, find: (*ruleContext).findTooManyThreads},
 		{id: gpuprof.RuleAnomalyMode, notes: true, find: (*ruleContext).findAnomalyMode},
 		{id: gpuprof.RuleOptimizerLoop, notes: true, find: (*ruleContext).findOptimizerLoop},
-		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).findStreamWait},
-		{id: gpuprof.RuleSmallGrid, notes: true, whole: true, find: (*ruleContext).findSmallGrid},
-		{id: gpuprof.RuleOneKernel, notes: true, whole: true, find: (*ruleContext).findOneKernel},
+		{id: gpuprof.RuleStreamWait, claimsExclusive: true, find: (*ruleContext).findStreamWait},
+		{id: gpuprof.RuleSmallGrid, notes: true, runsOnStartUp: true, find: (*ruleContext).findSmallGrid},
+		{id: gpuprof.RuleOneKernel, notes: true, runsOnStartUp: true, find: (*ruleContext).findOneKernel},
 		{id: gpuprof.RulePrefillInDecode, notes: true, find: (*ruleContext).findPrefillInDecode},
 		{id: gpuprof.RuleDecodeAllReduce, notes: true, find: (*ruleContext).findDecodeAllReduce},
 		{id: gpuprof.RuleSchedulerGap, host: true, notes: true, find: (*ruleContext).findSchedulerGap},
-		{id: gpuprof.RuleRecompilation, notes: true, whole: true, find: (*ruleContext).findRecompilation},
+		{id: gpuprof.RuleRecompilation, notes: true, runsOnStartUp: true, find: (*ruleContext).findRecompilation},
 		{id: gpuprof.RuleHostOperator, notes: true, find: (*ruleContext).findHostOperator},
-		{id: gpuprof.RuleTraceQuality, notes: true, whole: true, find: (*ruleContext).findTraceQuality},
+		{id: gpuprof.RuleTraceQuality, notes: true, runsOnStartUp: true, find: (*ruleContext).findTraceQuality},
 	}
 }
 
@@ -124,7 +124,7 @@ func Rules(x *analyze.Index, l *analyze.Ledger) []analyze.Found {
 	x.Recording.Settings = c.listSettings()
 	x.Roofline = roofline.Of(x, c.nameKernelPrecision)
 	for _, r := range ruleTable() {
-		if c.rule = r; only && !r.whole {
+		if c.rule = r; only && !r.runsOnStartUp {
 			continue
 		}
 		for _, f := range r.find(c) {
@@ -163,8 +163,8 @@ type ruleContext struct {
 	quality traceQuality
 	// lived is the time of all steps, including dropped ones.
 	lived model.Spans
-	// wall is the time that findings have claimed on any device; used with several devices only.
-	wall model.Spans
+	// claimedAnywhere is the time that findings have claimed on any device; used with several devices only.
+	claimedAnywhere model.Spans
 	// stalls are the host calls that wait for a device, in the steps that are not dropped, sorted by thread and start.
 	stalls []stall
 	// others are the stalls outside these steps.
@@ -188,12 +188,12 @@ type ruleContext struct {
 
 type ruleDevice struct {
 	*analyze.DeviceTime
-	props  model.Device
-	arch   int            // least compute capability that the device's kernels need (80 is 8.0), 0 unknown
-	steady model.Spans    // the part of x.Steady within the device's window
-	mine   []bool         // by index in Ops: the operation belongs to a step that is not dropped
-	procs  map[int32]bool // processes that launch on the device
-	doubt  model.Spans    // idle time in which a missing kernel may have run
+	props         model.Device
+	arch          int            // least compute capability that the device's kernels need (80 is 8.0), 0 unknown
+	steady        model.Spans    // the part of x.Steady within the device's window
+	counted       []bool         // by index in Ops: the operation belongs to a step that is not dropped
+	procs         map[int32]bool // processes that launch on the device
+	uncertainIdle model.Spans    // idle time in which a missing kernel may have run
 	// withheld is time that was not claimed because the trace is unreliable.
 	withheld model.Spans
 	// faulty: too many records of the device are invalid (model.Gate), so its idle time is unknown.
@@ -207,7 +207,7 @@ func newRuleContext(x *analyze.Index, l *analyze.Ledger) *ruleContext {
 	if c.host = x.HostAccount(); c.host != nil {
 		c.hostOutside = x.HostOutside()
 	}
-	c.lived = x.Lived()
+	c.lived = x.AllStepTime()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
 		rd.faulty = x.T.Gate.Faulty(d.Device)
@@ -248,7 +248,7 @@ func (c *ruleContext) claimHost(want func(*ruleDevice) model.Spans) claim {
 			c.withholdStarved(d, want(d))
 			return nil
 		}
-		return c.l.ClaimHost(d.Device, want(d).Minus(d.doubt))
+		return c.l.ClaimHost(d.Device, want(d).Minus(d.uncertainIdle))
 	})
 }
 
@@ -269,7 +269,7 @@ func (c *ruleContext) withholdTime(d *ruleDevice, want model.Spans) {
 // operation outside the finding overlaps the spans.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) model.Spans) claim {
 	return c.grantClaim(func(d *ruleDevice) model.Spans {
-		if c.rule.alone && (c.quality.lost || d.faulty) {
+		if c.rule.claimsExclusive && (c.quality.lost || d.faulty) {
 			c.withholdTime(d, want(d).And(d.steady))
 			return nil
 		}
@@ -292,7 +292,7 @@ func (c *ruleContext) isIdleUnsure(d *ruleDevice) bool {
 // claimQueued claims the part of want in which the next operation of the device was launched and had not begun. It
 // claims nothing if the records of the device are unreliable.
 func (c *ruleContext) claimQueued(d *ruleDevice, want model.Spans) model.Spans {
-	if d.faulty || c.rule.alone && c.quality.lost {
+	if d.faulty || c.rule.claimsExclusive && c.quality.lost {
 		c.withholdTime(d, want.And(d.Queued).And(d.steady))
 		return nil
 	}
@@ -311,14 +311,14 @@ func (c *ruleContext) grantClaim(of func(*ruleDevice) model.Spans) claim {
 	for _, d := range c.devices {
 		got := of(d)
 		if len(c.devices) > 1 {
-			got = got.Minus(c.wall)
+			got = got.Minus(c.claimedAnywhere)
 		}
 		if n := got.Total(); n > best.ns {
 			best = claim{n, got, d.Device}
 		}
 	}
 	if len(c.devices) > 1 {
-		c.wall = c.wall.Or(best.spans)
+		c.claimedAnywhere = c.claimedAnywhere.Or(best.spans)
 	}
 	return best
 }

@@ -244,7 +244,7 @@ func (c *ruleContext) claimLate(window func(*ruleDevice) model.Spans) claim {
 			c.withholdStarved(d, w)
 			return nil
 		}
-		got := c.l.ClaimHost(d.Device, w.Minus(d.doubt))
+		got := c.l.ClaimHost(d.Device, w.Minus(d.uncertainIdle))
 		return got.Or(c.l.ClaimQueued(d.Device, d.launchLatency(c.t).And(w)))
 	})
 }

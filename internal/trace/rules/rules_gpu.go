@@ -8,12 +8,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// markSteadyOps marks in d.mine the operations that belong to the steps that are not dropped. An operation belongs to
+// markSteadyOps marks in d.counted the operations that belong to the steps that are not dropped. An operation belongs to
 // the step that launched it, because the device may lag behind the host by a step; without a recorded launch, to the
 // step in which it began.
 func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 	var in model.Span // the span of steps that contains the previous operation, and most often the next one
-	d.mine = make([]bool, len(d.Ops))
+	d.counted = make([]bool, len(d.Ops))
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
 		at := op.Start
@@ -27,7 +27,7 @@ func (c *ruleContext) markSteadyOps(d *ruleDevice) {
 			}
 			in = s[0]
 		}
-		d.mine[i] = true
+		d.counted[i] = true
 	}
 }
 
@@ -37,7 +37,7 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 	picked := make([]bool, len(d.Ops))
 	some := false
 	for i, g := range d.Ops {
-		picked[i] = d.mine[i] && pick(g)
+		picked[i] = d.counted[i] && pick(g)
 		some = some || picked[i]
 	}
 	if !some {
@@ -53,7 +53,7 @@ func (d *ruleDevice) exclusiveTime(c *ruleContext, pick func(g int32) bool) mode
 func (d *ruleDevice) waitsBefore(c *ruleContext, pick func(g int32) bool, late bool) model.Spans {
 	var out []model.Span
 	for i, g := range d.Ops {
-		if !d.mine[i] || !pick(g) {
+		if !d.counted[i] || !pick(g) {
 			continue
 		}
 		start := c.t.GPU[g].Start
@@ -81,7 +81,7 @@ func (c *ruleContext) hasMark(m nameMark) bool {
 func (c *ruleContext) runningTime(pick func(g int32) bool) model.Spans {
 	by := map[int]model.Spans{}
 	for _, d := range c.devices {
-		by[d.Device] = d.Union(c.t, func(k int, g int32) bool { return d.mine[k] && pick(g) }).And(c.x.Steady)
+		by[d.Device] = d.Union(c.t, func(k int, g int32) bool { return d.counted[k] && pick(g) }).And(c.x.Steady)
 	}
 	return longestSpans(by)
 }
@@ -133,7 +133,7 @@ func longestNS(by map[int]model.Spans) int64 { return longestSpans(by).Total() }
 func (c *ruleContext) eachSteadyOp(pick func(g int32) bool, f func(d *ruleDevice, g int32, op *model.GPU)) {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
-			if d.mine[i] && pick(g) {
+			if d.counted[i] && pick(g) {
 				f(d, g, &c.t.GPU[g])
 			}
 		}

@@ -26,7 +26,7 @@ func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 	}
 	last, k := int64(0), -1
 	for i, g := range d.Ops {
-		if d.mine[i] {
+		if d.counted[i] {
 			place(g, &last, &k)
 			counts[k]++
 		}
@@ -36,7 +36,7 @@ func (c *ruleContext) splitStreams(d *ruleDevice) [][]int32 {
 		out[i] = make([]int32, 0, n)
 	}
 	for i, g := range d.Ops {
-		if d.mine[i] {
+		if d.counted[i] {
 			place(g, &last, &k)
 			out[k] = append(out[k], g)
 		}

@@ -193,33 +193,33 @@ func (c *ruleContext) starvedByBlocking(d *ruleDevice, blocked, spent model.Span
 		return nil
 	}
 	// Before its first recorded operation a device may run earlier work, so idle time there does not count.
-	starved := d.Starved.Within(d.Worked).And(c.lived)
+	starved := d.Starved.Within(d.ActiveSpan).And(c.lived)
 	out := []model.Span(starved.And(blocked))
-	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.listDrains(d, gone)
-	var ahead, even int64 // lead of the host, ns, and the last time at which the lead was computed
+	gain, rest, endsCopy := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.listDrains(d, gone)
+	var ahead, leadAt int64 // lead of the host, ns, and the last time at which the lead was computed
 	for len(rest) > 0 {
 		next := rest[0].Start
 		switch {
-		case len(ends) > 0 && ends[0] <= next && (len(gain) == 0 || ends[0] <= gain[0].Start):
-			ahead, even = 0, ends[0]
-			ends = ends[1:]
+		case len(endsCopy) > 0 && endsCopy[0] <= next && (len(gain) == 0 || endsCopy[0] <= gain[0].Start):
+			ahead, leadAt = 0, endsCopy[0]
+			endsCopy = endsCopy[1:]
 		case len(gain) > 0 && gain[0].Start < next:
 			g := gain[0]
-			if even = max(even, starved.Before(g.Start)); even > 0 && !blocked.Contains(g.Start-1) {
-				ahead += (g.Start - even) / profilerShare
+			if leadAt = max(leadAt, starved.Before(g.Start)); leadAt > 0 && !blocked.Contains(g.Start-1) {
+				ahead += (g.Start - leadAt) / profilerShare
 			}
-			ahead, even = ahead+g.Len(), g.End
+			ahead, leadAt = ahead+g.Len(), g.End
 			gain = gain[1:]
 		default:
 			until := rest[0].End
-			if len(ends) > 0 {
-				until = min(until, ends[0])
+			if len(endsCopy) > 0 {
+				until = min(until, endsCopy[0])
 			}
 			n := min(ahead, until-next)
 			if n > 0 {
 				out = append(out, model.Span{Start: next, End: next + n})
 			}
-			ahead, even = ahead-n, until
+			ahead, leadAt = ahead-n, until
 			if rest[0].Start = until; until == rest[0].End {
 				rest = rest[1:]
 			}

@@ -144,7 +144,7 @@ func (c *ruleContext) getCompilerSetting() string {
 func (c *ruleContext) isCompiled() bool {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
-			if op := &c.t.GPU[g]; d.mine[i] && op.Kind == model.Kernel && strings.HasPrefix(c.t.Name(op.Name), "triton_") {
+			if op := &c.t.GPU[g]; d.counted[i] && op.Kind == model.Kernel && strings.HasPrefix(c.t.Name(op.Name), "triton_") {
 				return true
 			}
 		}
@@ -196,7 +196,7 @@ var updatesParameter = map[string]bool{"aten::add_": true, "aten::addcdiv_": tru
 func (c *ruleContext) getAttentionSetting() string {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
-			if d.mine[i] && c.getMatmul(&c.t.GPU[g]).kind == matmulAttention {
+			if d.counted[i] && c.getMatmul(&c.t.GPU[g]).kind == matmulAttention {
 				return "fused"
 			}
 		}

@@ -124,6 +124,27 @@ func TestStartUpWithoutSteps(t *testing.T) {
 	}
 }
 
+// The first of equal copies takes as long as the others: its call initializes nothing.
+func TestFirstOfEqualCopiesIsNoStartUp(t *testing.T) {
+	for _, takes := range []int64{32 * ms, 4 * us} { // of the device: the whole call, or a part that initialization hides
+		s := newScene()
+		for i := range 10 {
+			ns := 32 * ms
+			if i == 0 {
+				ns = takes
+			}
+			if takes < ms && i == 0 {
+				s.call("cudaMalloc", 200*ms)
+			}
+			s.copy(7, model.H2D, model.Pageable, 1<<28, ns, true)
+		}
+		a, _ := analyse(t, s.end().trace())
+		if got, want := len(a.Recording.Phases) > 0, takes < ms; got != want {
+			t.Errorf("the first copy takes %d ns: phases %+v", takes, a.Recording.Phases)
+		}
+	}
+}
+
 // The card tells how much of the start-up comes before the first call if it is more than half.
 func TestCardTellsTheTimeBeforeTheFirstCall(t *testing.T) {
 	for first, told := range map[string]bool{"": true, "cudaMalloc": false} {

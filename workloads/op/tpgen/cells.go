@@ -15,8 +15,8 @@ type Term struct {
 	C float32 // 3j times the path's coefficient
 }
 
-// use is a cell (i, k) of M that has the value of a slot or, if minus is set, the negative value.
-type use struct {
+// signedCell is a cell (i, k) of M that has the value of a slot or, if minus is set, the negative value.
+type signedCell struct {
 	i, k  int
 	minus bool
 }
@@ -25,7 +25,7 @@ type use struct {
 // lists these cells.
 type slot struct {
 	terms []Term
-	uses  []use
+	uses  []signedCell
 }
 
 // triple identifies the code of a path: its degrees, the offset yAt of its harmonics in a row, and its coefficient.
@@ -72,7 +72,7 @@ func (t triple) findSlots() ([]slot, error) {
 			known[key.String()] = at
 			all = append(all, slot{terms: terms})
 		}
-		all[at].uses = append(all[at].uses, use{i, k, minus})
+		all[at].uses = append(all[at].uses, signedCell{i, k, minus})
 	}
 	outer, inner := t.d1(), t.d3()
 	if t.isNarrow() {

@@ -215,7 +215,7 @@ func (w gradWriter) writeScalar(i, sum, first int, value func(j int) string) {
 	if q.d1() > 1 {
 		one, other, at = "z", "x", 0
 	}
-	place := func(u use) int {
+	place := func(u signedCell) int {
 		if one == "x" {
 			return (at + u.k) * v
 		}

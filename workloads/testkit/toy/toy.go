@@ -172,7 +172,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 		return err
 	}
 	sl := &s.slots[i%len(s.slots)]
-	if err := s.Room(&sl.Events, p); err != nil {
+	if err := s.WaitForSlot(&sl.Events, p); err != nil {
 		return err
 	}
 	sp := p.Begin(stFetch, nil)
@@ -185,7 +185,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	err := s.Copies.Copy(sl.from, 0, sl.in, 0, 4*s.n)
 	p.End(sp)
 	if err == nil {
-		err = s.Arrive(&sl.Events, p)
+		err = s.WaitForCopy(&sl.Events, p)
 	}
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *session) Step(i int, p workloads.Probe) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Leave(&sl.Events); err != nil {
+	if err := s.RecordFree(&sl.Events); err != nil {
 		return err
 	}
 	return s.Wait(i, sl.to, s.n, p)

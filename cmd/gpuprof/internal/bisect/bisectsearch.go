@@ -22,7 +22,7 @@ const (
 )
 
 // search begins a search or continues the stored one. The state is nil if there is nothing to report.
-func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *searchState, err error) {
+func (c *Cmd) search(run judge.Children, repo *repository, k *stateFile) (state *searchState, err error) {
 	if c.Resume {
 		if state, err = c.loadResumed(run, k); err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (c *Cmd) search(run judge.Children, repo *repository, k *keeper) (state *se
 }
 
 // loadResumed loads the stored search. It refuses one that has ended, and one of another range, command or machine.
-func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
+func (c *Cmd) loadResumed(run judge.Children, k *stateFile) (*searchState, error) {
 	state, err := k.load()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *Cmd) loadResumed(run judge.Children, k *keeper) (*searchState, error) {
 
 // searchRange compares GOOD with BAD, and then searches the commits between them. over reports that nothing is left to
 // search.
-func (c *Cmd) searchRange(r *quartetRunner, k *keeper, state *searchState) (over bool, err error) {
+func (c *Cmd) searchRange(r *quartetRunner, k *stateFile, state *searchState) (over bool, err error) {
 	s := &state.Search
 	save := func() error { return k.save(state) }
 	if len(s.Check) == 0 {

@@ -39,15 +39,15 @@ type recipe struct {
 	How      buildFlags `json:"how"`
 }
 
-// keeper stores the state of the search in a file. The lock allows one search per file at a time.
-type keeper struct {
+// stateFile stores the state of the search in a file. The lock allows one search per file at a time.
+type stateFile struct {
 	path string
 	lock *os.File
 }
 
 // openKeeper locks the state file, except for --show. The error is ErrUsage if another process has locked it.
-func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
-	k := &keeper{path: c.State}
+func (c *Cmd) openKeeper(repo *repository) (*stateFile, error) {
+	k := &stateFile{path: c.State}
 	if k.path == "" {
 		k.path = filepath.Join(repo.git, "gpuprof-bisect.json")
 	}
@@ -69,7 +69,7 @@ func (c *Cmd) openKeeper(repo *repository) (*keeper, error) {
 }
 
 // refuseUnfinished refuses to begin a search if the stored one has not ended.
-func (k *keeper) refuseUnfinished(c *Cmd) error {
+func (k *stateFile) refuseUnfinished(c *Cmd) error {
 	if c.Resume {
 		return nil
 	}
@@ -86,18 +86,18 @@ func (k *keeper) refuseUnfinished(c *Cmd) error {
 	return err
 }
 
-func (k *keeper) close() {
+func (k *stateFile) close() {
 	if k.lock != nil {
 		_ = k.lock.Close()
 	}
 }
 
-func (k *keeper) cannotWrite(err error) error {
+func (k *stateFile) cannotWrite(err error) error {
 	return gpuprof.Unwritable("keeping the search in "+k.path, err, "give --state a file that can be written", "free space and go on with gpuprof bisect --resume")
 }
 
 // load reads the state file; ErrUsage if there is none.
-func (k *keeper) load() (*searchState, error) {
+func (k *stateFile) load() (*searchState, error) {
 	text, err := outside.ReadFound(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the search that is kept: there is none in %s", k.path).WithFix("begin one with gpuprof bisect GOOD..BAD -- CMD; a search is kept from the comparison of GOOD and BAD on")
@@ -116,7 +116,7 @@ func (k *keeper) load() (*searchState, error) {
 }
 
 // save replaces the state atomically.
-func (k *keeper) save(s *searchState) error {
+func (k *stateFile) save(s *searchState) error {
 	kept, err := json.Marshal(s.Again)
 	s.Kept = kept
 	text, err2 := json.MarshalIndent(s, "", " ")

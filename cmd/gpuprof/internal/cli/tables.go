@@ -30,20 +30,20 @@ type Tables struct {
 	Samplers    func() (all map[string]record.Sampler, done func())       // telemetry of GPUs by series prefix, "gpu0/"
 	// Energy returns, by UUID, counters of the energy (J) that each GPU has used; unknown is the reason if there are
 	// none.
-	Energy     func() (counters map[string]func() (joules float64, ok bool), unknown string, done func())
-	DriverCUDA func() int                     // driver's CUDA release, 12080 for 12.8; 0 without a driver
-	AskCUPTI   func(path string) (int, error) // interface version of a libcupti; nil if none can be loaded
-	Documents  Documents
-	Site       func(*history.Report) ([]SiteFile, error)           // static pages of a history
-	Opening    func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer while a program is recorded
-	TellGitHub func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
-	Plots      []string               // values of --plot
-	PlotsText  func(of string) string // lists the plots of a kind of document; "" means all kinds
-	CPUModel   func() string
-	Tool       gpuprof.Tool
-	Clock      func() time.Time // clock for the budgets of tune; nil for the system's
-	Recorder   string           // lines "name=number" of extra settings for the CUDA recorder
-	Limit      time.Duration    // shortest time limit of a process that gpuprof gate measures; 0 for the default
+	Energy         func() (counters map[string]func() (joules float64, ok bool), unknown string, done func())
+	DriverCUDA     func() int                     // driver's CUDA release, 12080 for 12.8; 0 without a driver
+	AskCUPTI       func(path string) (int, error) // interface version of a libcupti; nil if none can be loaded
+	Documents      Documents
+	Site           func(*history.Report) ([]SiteFile, error)           // static pages of a history
+	Opening        func(w io.Writer, a gpuprof.Answer, o Screen) error // writes an answer while a program is recorded
+	ReportToGitHub func(w io.Writer, c *compare.Comparison, getenv func(string) string) error
+	Plots          []string               // values of --plot
+	PlotsText      func(of string) string // lists the plots of a kind of document; "" means all kinds
+	CPUModel       func() string
+	Tool           gpuprof.Tool
+	Clock          func() time.Time // clock for the budgets of tune; nil for the system's
+	Recorder       string           // lines "name=number" of extra settings for the CUDA recorder
+	Limit          time.Duration    // shortest time limit of a process that gpuprof gate measures; 0 for the default
 }
 
 // Device is a value of --device.

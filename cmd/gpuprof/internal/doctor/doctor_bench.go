@@ -96,7 +96,7 @@ func (c *Cmd) Reference(a *cli.App) (*fleet.Report, error) {
 // measureOnce measures every chosen GPU once. In the last round it also measures the links between the GPUs.
 func (c *Cmd) measureOnce(a *cli.App, machine *Machine, last bool) (m Measured, err error) {
 	if c.usesProcess() {
-		m.Cards = c.lookApart(a.Ctx, machine)
+		m.Cards = c.examineInProcess(a.Ctx, machine)
 		if a.Ctx.Err() != nil {
 			return m, cli.ErrInterrupted
 		}

@@ -67,8 +67,8 @@ func (c *Cmd) checkFlags() error {
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
 }
 
-// lookApart examines the GPUs in another process, and returns their cards. There is at least one card.
-func (c *Cmd) lookApart(ctx context.Context, machine *Machine) []health.Card {
+// examineInProcess examines the GPUs in another process, and returns their cards. There is at least one card.
+func (c *Cmd) examineInProcess(ctx context.Context, machine *Machine) []health.Card {
 	exe, err := cli.OwnProgram()
 	if err != nil {
 		return FailedCard(health.AllGPUs, err)
@@ -129,7 +129,7 @@ func (c *Cmd) check(a *cli.App, machine *Machine) error {
 			return err
 		}
 	} else {
-		cards = c.lookApart(a.Ctx, machine)
+		cards = c.examineInProcess(a.Ctx, machine)
 	}
 	return c.writeReport(a, health.JudgeAccounts(cards, a.Tool), outs, nil)
 }

@@ -82,7 +82,7 @@ func (j *Flags) Outputs(a *cli.App, inputs ...string) ([]cli.Output, error) {
 func (j *Flags) Report(a *cli.App, c *compare.Comparison, outs []cli.Output) error {
 	comparison := a.Documents.Comparison
 	errs := []error{comparison.Show(a, j.Format, c), comparison.Save(a, outs, c, "", j.Force)}
-	errs = append(errs, a.TellGitHub(cmp.Or(a.Commands, a.Stderr), c, os.Getenv))
+	errs = append(errs, a.ReportToGitHub(cmp.Or(a.Commands, a.Stderr), c, os.Getenv))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -185,8 +185,8 @@ func checkCommand(words []string) error {
 	return nil
 }
 
-// waitTurn waits until no other call measures. The caller may then measure until it calls done.
-func (s *server) waitTurn(ctx context.Context) (done func(), err error) {
+// lockMeasure waits until no other call measures. The caller may then measure until it calls done.
+func (s *server) lockMeasure(ctx context.Context) (done func(), err error) {
 	select {
 	case s.measure <- struct{}{}:
 		return func() { <-s.measure }, nil

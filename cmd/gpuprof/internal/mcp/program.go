@@ -57,7 +57,7 @@ func (s *server) runProgram(ctx context.Context, _ *sdk.CallToolRequest, in prog
 	if err != nil {
 		return failureResult(err), nil, nil
 	}
-	done, err := s.waitTurn(ctx)
+	done, err := s.lockMeasure(ctx)
 	if err != nil {
 		return failureResult(err), nil, nil
 	}

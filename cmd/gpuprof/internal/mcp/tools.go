@@ -122,7 +122,7 @@ func (s *server) gate(ctx context.Context, _ *sdk.CallToolRequest, in gateIn) (*
 	if in.Against == "" {
 		return failureResult(gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: against is empty").WithFix("give the git revision before the change, such as HEAD, or ./BINARY")), nil, nil
 	}
-	done, err := s.waitTurn(ctx)
+	done, err := s.lockMeasure(ctx)
 	if err != nil {
 		return failureResult(err), nil, nil
 	}

@@ -36,7 +36,7 @@ func (p *program) watchRecording(h *record.Hook, ended <-chan struct{}) record.W
 		switch {
 		case !now.Settled():
 			return record.WatchOn
-		case !now.Accounted() && time.Now().Before(until):
+		case !now.SamplesDone() && time.Now().Before(until):
 		case p.StopAfter:
 			return record.WatchStop
 		default:

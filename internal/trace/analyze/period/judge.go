@@ -45,7 +45,7 @@ func (s *sequence) countNames(r nameRun) []*nameCounts {
 			}
 		}
 		slices.Sort(alike)
-		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the count of the other alike repeats is 0
+		if at := (r.alike-1)/2 - (r.alike - len(alike)); at >= 0 { // the count of the other alike repeats is 0
 			x.median = alike[at]
 		}
 	}
@@ -66,7 +66,7 @@ func (s *sequence) judgeRun(r nameRun) (explained, extra float64) {
 				launches += int(x.counts[i])
 			}
 		}
-		missing := int(x.median)*r.good - in
+		missing := int(x.median)*r.alike - in
 		n, all = n+float64(in), all+float64(launches+missing)
 		ns, allNS = ns+float64(in)*x.ns, allNS+float64(launches+missing)*x.ns
 	}
@@ -155,7 +155,7 @@ func (s *sequence) makeSteps(r nameRun, first int) *Found {
 	}
 	f := &Found{Joined: 1}
 	if ns := medianOf(took); ns < shortestNS {
-		f.Joined = int(max(1, min(math.Ceil(shortestNS/max(ns, 1)), float64(r.good/minSteps))))
+		f.Joined = int(max(1, min(math.Ceil(shortestNS/max(ns, 1)), float64(r.alike/minSteps))))
 	}
 	from, held := 0, 0
 	var lengths []int32

@@ -88,7 +88,7 @@ type sequence struct {
 type nameRun struct {
 	at     []int32
 	median float64 // median distance, launches
-	good   int     // number of distances that are close to the median (isAlike)
+	alike  int     // number of distances that are close to the median (isAlike)
 }
 
 // isAlike reports whether the distance from the i-th start to the next one is close to the median.
@@ -119,10 +119,10 @@ func newSteadyRun(at []int32) (nameRun, bool) {
 	r.at = at[lo : hi+1]
 	for i := range hi - lo {
 		if r.isAlike(i) {
-			r.good++
+			r.alike++
 		}
 	}
-	return r, r.good >= minRepeats && float64(r.good) >= leastAlike*float64(hi-lo)
+	return r, r.alike >= minRepeats && float64(r.alike) >= leastAlike*float64(hi-lo)
 }
 
 // medianOf sorts v and returns its median; for an even number of values, the mean of the middle two.
@@ -141,7 +141,7 @@ func (s *sequence) findCandidates() map[int]nameRun {
 		by := map[int][]nameRun{}
 		places(func(at []int32) {
 			if r, ok := newSteadyRun(at); ok {
-				by[r.good] = append(by[r.good], r)
+				by[r.alike] = append(by[r.alike], r)
 			}
 		})
 		for n, runs := range by {

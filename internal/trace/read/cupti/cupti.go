@@ -38,7 +38,7 @@ func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 // and a warning. So does a recording that exceeds the memory budget room (bytes, 0 for outside.TraceMemory). Errors
 // wrap gpuprof.ErrInput or the context's error.
 func Read(ctx context.Context, in io.Reader, path string, room int64) (*model.Trace, error) {
-	r := newReader(path, model.NewRoom(room))
+	r := newReader(path, model.NewMemoryBudget(room))
 	c, err := newChunks(in)
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix(recordAgain)

@@ -17,7 +17,7 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *model.C
 	if err != nil {
 		return err
 	}
-	c := &cutter{part: part, out: out, r: newReader(path, model.NewRoom(math.MaxInt64)), keptCalls: map[int]bool{}}
+	c := &cutter{part: part, out: out, r: newReader(path, model.NewMemoryBudget(math.MaxInt64)), keptCalls: map[int]bool{}}
 	whole, err := c.eachChunk(ctx, first, path, c.scanChunk)
 	if err != nil {
 		return err

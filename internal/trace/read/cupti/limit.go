@@ -16,7 +16,7 @@ import (
 // moves the kept records towards the start of the file. If it is interrupted, the part already moved is a valid
 // recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
-	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
+	l := &limiter{cutter: cutter{r: newReader(f.Name(), model.NewMemoryBudget(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.eachChunk(ctx, readWhole(f), f.Name(), l.scanChunk); err != nil {
 		return 0, err
 	}

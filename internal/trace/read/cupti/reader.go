@@ -17,7 +17,7 @@ import (
 type reader struct {
 	t     *model.Trace
 	f     recordFields
-	room  *model.Room
+	room  *model.MemoryBudget
 	torn  error // why the file has no complete end, nil if it has
 	ended bool  // the recorder closed the file
 
@@ -60,7 +60,7 @@ type callKey struct {
 
 type lostCounts struct{ cupti, buffers, write, names, nvtx uint64 }
 
-func newReader(path string, room *model.Room) *reader {
+func newReader(path string, room *model.MemoryBudget) *reader {
 	return &reader{t: &model.Trace{Path: path, Format: model.CUDA, Rank: -1}, room: room, names: map[uint32]string{}, ids: map[string]model.NameID{},
 		byForm: map[formKey]model.NameID{}, lanes: map[uint32]uint32{}, devices: map[uint64]uint16{}, failed: map[callKey]int64{}}
 }

@@ -24,7 +24,7 @@ func ReadSince(ctx context.Context, in io.ReaderAt, path string, stretch int64) 
 		return nil, 0, nil
 	}
 	at = all[len(all)-1].at
-	r := newReader(path, model.NewRoom(0))
+	r := newReader(path, model.NewMemoryBudget(0))
 	for _, p := range all {
 		if err := ctx.Err(); err != nil {
 			return nil, at, fmt.Errorf("reading trace %s: %w", path, context.Cause(ctx))

@@ -46,7 +46,7 @@ type merger struct {
 	bad                [badKinds]int
 	firstBad           int64
 	earliest           int64 // earliest time in the file, ns
-	room               *model.Room
+	room               *model.MemoryBudget
 	onOutside          func(text []byte, at int64) // gets the text around the events; nil if nobody needs it
 	texts              int64                       // memory of names, stacks and threads
 	full               bool                        // the memory budget is used up: further events are dropped
@@ -99,7 +99,7 @@ func newMerger(path string, parsers int) *merger {
 		locals:    make([]localNumbers, parsers+1),
 		names:     map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
 		open: map[uint32][]halfEvent{}, slot: map[int]uint16{}, unknown: map[string]int{},
-		firstBad: -1, earliest: math.MaxInt64, unfinished: -1, room: model.NewRoom(0),
+		firstBad: -1, earliest: math.MaxInt64, unfinished: -1, room: model.NewMemoryBudget(0),
 	}
 }
 

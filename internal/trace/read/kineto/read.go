@@ -58,7 +58,7 @@ func read(ctx context.Context, r io.Reader, path string, how readOptions) (*mode
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty", path).WithFix("record a trace with torch.profiler and export_chrome_trace (docs/analyze.md)")
 	}
 	m := newMerger(path, how.parsers)
-	m.room = model.NewRoom(how.room)
+	m.room = model.NewMemoryBudget(how.room)
 	if err := runParsers(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}

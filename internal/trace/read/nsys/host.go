@@ -29,8 +29,23 @@ func (r *reader) readCalls(ctx context.Context, table string, c columns) error {
 		if id, ok := parseInteger(v[4]); ok {
 			h.Stack = r.stacks.slotOf(id)
 		}
-		r.addHost(h)
+		if !r.isSecondRow(&h) {
+			r.addHost(h)
+		}
 	})
+}
+
+// isSecondRow reports whether a call is recorded already: some exports have two rows for a call, of two event classes
+// and names (cudaMalloc, cudaMalloc_v3020), the inner one a few rows after the outer one.
+func (r *reader) isSecondRow(h *model.Host) bool {
+	const near = 16 // rows; calls of other threads may be between the two
+	all := r.t.Host
+	for i := len(all) - 1; i >= max(0, len(all)-near); i-- {
+		if o := &all[i]; o.Corr == h.Corr && h.Corr != 0 {
+			return o.Kind == model.API && o.Lane == h.Lane && o.Name == h.Name && o.Start <= h.Start && h.End <= o.End
+		}
+	}
+	return false
 }
 
 // readRanges reads NVTX. Push/pop ranges nest within their thread, start/end ranges may cross, marks have no length.

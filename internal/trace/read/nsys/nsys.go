@@ -64,7 +64,7 @@ func Read(ctx context.Context, at, path string, room int64) (*model.Trace, error
 		return nil, err
 	}
 	defer db.close()
-	r := newReader(db, model.NewRoom(room))
+	r := newReader(db, model.NewMemoryBudget(room))
 	read := r.readTables
 	if r.rocpd && r.nsysTables() == 0 {
 		read = r.readRocpdTables

@@ -37,7 +37,7 @@ type reader struct {
 	backwards  int // events that end before they start
 	openRanges int // ranges without an end in the recording
 	dropped    int // events outside the memory budget
-	room       *model.Room
+	room       *model.MemoryBudget
 	rows       int  // events read, for fitEvery
 	full       bool // no more events are kept
 }
@@ -45,7 +45,7 @@ type reader struct {
 // cudaDevice is a GPU number within a process.
 type cudaDevice struct{ pid, id int64 }
 
-func newReader(d *database, room *model.Room) *reader {
+func newReader(d *database, room *model.MemoryBudget) *reader {
 	t := &model.Trace{Path: d.path, Format: model.Nsys, Rank: -1}
 	return &reader{database: d, t: t, room: room,
 		names: newNames(t), lanes: map[int64]uint32{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},

@@ -49,7 +49,7 @@ func (e *event) setStat(s stat) {
 type converter struct {
 	t         *model.Trace
 	names     map[string]model.NameID
-	room      *model.Room
+	room      *model.MemoryBudget
 	texts     int64
 	err       error
 	ids       map[model.Instruction]int64 // index in Trace.Instructions plus one
@@ -78,7 +78,7 @@ func newConverter(path string, room int64) *converter {
 	return &converter{
 		t:     &model.Trace{Path: path, Format: model.XLA, Rank: -1},
 		names: map[string]model.NameID{}, ids: map[model.Instruction]int64{}, hasOpLine: map[uint16]bool{},
-		programs: map[string]*compiled{}, keys: map[hloKey]int32{}, room: model.NewRoom(room),
+		programs: map[string]*compiled{}, keys: map[hloKey]int32{}, room: model.NewMemoryBudget(room),
 	}
 }
 
