@@ -7,11 +7,8 @@ import (
 
 // A side's variables are put back as they were: also one that was set to nothing.
 func TestEnvironmentIsPutBack(t *testing.T) {
-	for _, name := range []string{"GPUPROF_TEST_OTHER", "GPUPROF_TEST_EMPTY", "GPUPROF_TEST_UNSET"} {
-		t.Setenv(name, "") // restored after the test
-	}
-	if err := os.Setenv("GPUPROF_TEST_OTHER", "old"); err != nil {
-		t.Fatal(err)
+	for name, value := range map[string]string{"GPUPROF_TEST_OTHER": "old", "GPUPROF_TEST_EMPTY": "", "GPUPROF_TEST_UNSET": ""} {
+		t.Setenv(name, value)
 	}
 	if err := os.Unsetenv("GPUPROF_TEST_UNSET"); err != nil {
 		t.Fatal(err)

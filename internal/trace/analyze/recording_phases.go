@@ -98,8 +98,8 @@ func (x *Index) findModelLoad() int32 {
 
 // startUpSpans returns the time in which the program initializes CUDA. Start-up lasts to the first launch if the
 // workers of a data loader start, or if an earlier call takes initCallNS or more. Only the creation of a context, the
-// loading of modules and the first allocation take that long. Synchronization does not count, nor does a copy, unless it
-// is the first launch and takes long for another reason than its bytes. Start-up includes the time before Nsight Systems
+// loading of modules and the first allocation take that long; synchronization and copies do not count. If the first launch
+// takes that long, it belongs to start-up, unless it is a copy that takes most of its time. Start-up includes the time before Nsight Systems
 // hooks into CUDA, and initializing calls after the first launch (lateInitSpans). first is the first launch; if it is -1 (not recorded), only the long calls themselves count.
 func (x *Index) startUpSpans(first int32) model.Spans {
 	until := x.Span.End
@@ -118,11 +118,11 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 				}
 				out = append(out, model.Span{Start: start, End: h.End})
 			case h.Kind != model.API || h.Start == until && i != first || h.Dur() < initCallNS:
-			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && (i != first || x.mostlyCopies(i)):
+			case x.Info[h.Name].call == model.CallSync, x.Info[h.Name].call == model.CallCopy && i != first:
 			case first < 0: // the first launch, which ends start-up, is not recorded
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			default:
-				out = append(out, model.Span{Start: x.Span.Start, End: max(until, h.End)})
+				out = append(out, model.Span{Start: x.Span.Start, End: max(until, x.initEnd(i))})
 			}
 		}
 	}
@@ -132,15 +132,19 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInitSpans(until)...))
 }
 
-// mostlyCopies reports whether the copies that a call starts take half of its time or more: then it does not initialize.
-func (x *Index) mostlyCopies(call int32) bool {
+// initEnd returns the end of the initialization in a long call: the end of the call, or its start if the copies that it
+// starts take half of its time or more.
+func (x *Index) initEnd(call int32) int64 {
 	var ns int64
 	for i := range x.T.GPU {
 		if g := &x.T.GPU[i]; g.Launch == call {
 			ns += g.Dur()
 		}
 	}
-	return 2*ns >= x.T.Host[call].Dur()
+	if h := &x.T.Host[call]; 2*ns < h.Dur() {
+		return h.End
+	}
+	return x.T.Host[call].Start
 }
 
 // firstBatchBefore reports whether the recording has exactly one fetch of a batch, from worker processes, that takes

@@ -42,7 +42,7 @@ func (r *reader) isSecondRow(h *model.Host) bool {
 	all := r.t.Host
 	for i := len(all) - 1; i >= max(0, len(all)-near); i-- {
 		if o := &all[i]; o.Corr == h.Corr && h.Corr != 0 {
-			return o.Kind == model.API && o.Lane == h.Lane && o.Name == h.Name && o.Start <= h.Start && h.End <= o.End
+			return o.Kind == model.API && o.Lane == h.Lane && o.Start <= h.Start && h.End <= o.End
 		}
 	}
 	return false

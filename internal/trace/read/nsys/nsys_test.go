@@ -152,7 +152,7 @@ func TestParts(t *testing.T) {
 		{"tables with a version", []string{"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO CUPTI_ACTIVITY_KIND_KERNEL_V3", "ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME RENAME TO CUPTI_ACTIVITY_KIND_RUNTIME_V2",
 			"ALTER TABLE NVTX_EVENTS RENAME TO NVTX_EVENTS_V2", "ALTER TABLE StringIds RENAME TO StringIds_V2"}, 7, 5, 5, nil},
 		{"two rows for a call", []string{"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start,end,eventClass,globalTid,correlationId,nameId,returnValue) " +
-			"SELECT start+1,end-1,0,globalTid,correlationId,nameId,0 FROM CUPTI_ACTIVITY_KIND_RUNTIME"}, 7, 5, 5, nil},
+			"SELECT start+1,end-1,0,globalTid,correlationId,5-nameId%2,0 FROM CUPTI_ACTIVITY_KIND_RUNTIME"}, 7, 5, 5, nil},
 		{"driver table", []string{"ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME RENAME TO CUPTI_ACTIVITY_KIND_DRIVER"}, 7, 5, 5, nil},
 		{"nsys' own warnings", []string{"CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, source INTEGER, severity INTEGER, text TEXT, globalPid INTEGER)",
 			"INSERT INTO DIAGNOSTIC_EVENT VALUES (1,1,1,'Profiling has started.',0), (2,1,2,'Clock may be off',0), (3,1,2,'Clock may be off',0), (4,1,1,'12 CUPTI events were dropped',0)"}, 7, 5, 5, []string{"dropped-events", "nsys"}},
