@@ -139,11 +139,16 @@ def nsys(path):
                 elif kind == "c":
                     facts.copy(NSYS_COPIES.get(row[3], "other"), row[4] or 0)
         if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
-            for (name,) in db.execute("SELECT nameId FROM CUPTI_ACTIVITY_KIND_RUNTIME"):
+            seen = set()
+            for thread, call, name in db.execute("SELECT globalTid, correlationId, nameId FROM CUPTI_ACTIVITY_KIND_RUNTIME"):
                 name = re.sub(r"_v\d+(_ptsz)?$", "", texts.get(name, ""))
+                facts.events += 1
+                if (thread, call, name) in seen:  # some exports have two rows for a call
+                    continue
+                if call:
+                    seen.add((thread, call, name))
                 facts.calls[name] += 1
                 facts.names[name] += 1
-                facts.events += 1
         if "NVTX_EVENTS" in tables:
             for text, text_id in db.execute("SELECT text, textId FROM NVTX_EVENTS"):
                 facts.names[text or texts.get(text_id, "")] += 1
