@@ -137,7 +137,7 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 func (x *Index) initEnd(call int32) int64 {
 	var ns int64
 	for i := range x.T.GPU {
-		if g := &x.T.GPU[i]; g.Launch == call {
+		if g := &x.T.GPU[i]; g.Launch == call && g.Kind == model.Memcpy {
 			ns += g.Dur()
 		}
 	}

@@ -23,6 +23,14 @@ func sceneColdPass(loads ...int64) *scene {
 	return s.end()
 }
 
+// A recording of one pass whose first launch loads code, for a kernel that runs longer than the launch takes.
+func sceneFirstLaunch() *scene {
+	s := newScene()
+	s.gpu(sceneEvent{kind: model.Kernel, name: addKernel, corr: s.call("cudaLaunchKernel", 300*ms), stream: 7, blocks: 4096}, 2000*ms)
+	s.products(20, 200*us)
+	return s.end()
+}
+
 // A recording of one pass behind the first batch of a loader.
 func sceneFirstBatch(loader string, fetches int) *scene {
 	s := newScene()
@@ -91,6 +99,7 @@ func TestStartUpWithoutSteps(t *testing.T) {
 		"pauses before another call":         {sceneBuilds(157*ms, "cudaMalloc", 1, "fill"), 0, ""},
 		"calls of ordinary length":           {sceneColdPass(20*ms, 20*ms), 0, ""},
 		"work before CUDA is called":         {sceneHooked("CUDA profiling initialization"), 907 * ms, "before the first call"},
+		"a first launch that loads code":     {sceneFirstLaunch(), 300 * ms, ""},
 		"the first batch of workers":         {sceneFirstBatch("MultiProcessing", 1), 900 * ms, "first batch of a data loader"},
 		"several batches":                    {sceneFirstBatch("MultiProcessing", 3), 0, ""},
 		"a loader without workers":           {sceneFirstBatch("SingleProcess", 1), 0, ""},
