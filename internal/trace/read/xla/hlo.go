@@ -250,8 +250,8 @@ type compiled struct {
 	read *program
 }
 
-// addPrograms keeps the compiled programs of the plane /host:metadata by number and by name. An event's name there is
-// "jit_step(6)".
+// addPrograms stores the compiled programs of the plane /host:metadata in c.programs, by number and by name. The events
+// of this plane have names such as "jit_step(6)", for program 6.
 func (c *converter) addPrograms(events map[uint64]metadata, stats nameTable) {
 	for number, m := range events {
 		for _, s := range m.stats {
@@ -292,7 +292,8 @@ func hloOf(text []byte, stats nameTable) (hlo []byte) {
 // hloKey names an instruction of a compiled program.
 type hloKey struct{ program, instruction string }
 
-// findInstruction returns an instruction of a recorded program, nil if it is not recorded.
+// findInstruction returns an instruction and its program; nil if the recording has no such program, or the program no
+// such instruction.
 func (c *converter) findInstruction(k hloKey) (*program, *instruction) {
 	kept := c.programs[k.program]
 	if kept == nil {

@@ -82,7 +82,7 @@ func (s shape) dim(i uint64) float64 {
 
 // costOf returns the cost of one execution of an instruction. FLOPs counts matrix products and convolutions, as XLA's
 // cost analysis does (hlo_cost_analysis.cc); elementwise arithmetic is left out. Bytes counts each operand and the result
-// once. It is 0 if the instruction may read or write only a part of an operand.
+// once, or is 0 if the instruction may read or write only a part of an operand.
 func (p *program) costOf(in *instruction) model.Instruction {
 	out := model.Instruction{Name: in.name, Kind: in.opcode, Type: in.shape.array().text(), Computed: true}
 	w := &productSum{p: p, whole: true}
