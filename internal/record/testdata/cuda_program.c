@@ -86,7 +86,7 @@ static int leave(const char *how, char **argv) {
 		if (WEXITSTATUS(status) != 5) exit(7);
 	}
 	if (!strcmp(how, "flushed") && flushed()) kill(getpid(), SIGKILL);
-	while (!strcmp(how, "hold") && !ended(getenv("TEST_UNTIL"))) usleep(1000);
+	for (int ms = 0; !strcmp(how, "hold") && ms < 60000 && !ended(getenv("TEST_UNTIL")); ms++) usleep(1000); // a failed test ends
 	if (!strcmp(how, "stop")) CALL("cuProfilerStop", (void));
 	return !strcmp(how, "flushed") || (!strcmp(how, "until") && !ended(getenv("TEST_UNTIL")));
 }

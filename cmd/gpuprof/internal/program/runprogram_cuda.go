@@ -80,7 +80,7 @@ func (p *program) showLive() (end func()) {
 			return
 		case <-time.After(p.WatchEvery):
 		}
-		_ = w.showTables(ctx, p.WatchEvery, false) // the final analysis reports errors of reading
+		_ = w.showTables(ctx, p.WatchEvery, false) // returns no error here: the final analysis reports errors of reading
 	})
 	return func() {
 		stop()

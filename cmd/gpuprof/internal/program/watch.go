@@ -80,18 +80,21 @@ func newWatching(a *cli.App, dir, shown string, out io.Writer) *watching {
 // tables slow the program down.
 const pauseFactor = 10
 
-// showTables prints tables until the recordings end or the context ends; with once, it prints one table.
+// showTables prints tables until the recordings end or the context ends; with once, it prints one table. It returns
+// errors of reading the recordings, unless w.whole is set: then it leaves out the table.
 func (w *watching) showTables(ctx context.Context, every time.Duration, once bool) error {
 	for {
 		began := time.Now()
 		text, ended, err := w.makeTable(ctx)
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil // Ctrl-C is the normal end of a view
+		case err == nil:
+			w.printTable(text)
+		case !w.whole:
+			return err
+		default: // a file that is being written can be unreadable for a moment; the next table reads it again
 		}
-		w.printTable(text)
 		if once || ended && !w.whole {
 			return nil
 		}

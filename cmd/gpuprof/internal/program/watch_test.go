@@ -62,6 +62,40 @@ func TestWatching(t *testing.T) {
 	}
 }
 
+// A recording that cannot be read at one moment, because it is being written, does not end the tables of a program's own
+// terminal. It ends another view, with the error.
+func TestWatchingAnUnreadableMoment(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		dir, tables := t.TempDir(), 0
+		file := filepath.Join(dir, "cuda-1.gpt")
+		if err := os.WriteFile(file, []byte("GPT?"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		opening := func(io.Writer, gpuprof.Answer) error {
+			tables++
+			return nil
+		}
+		w := &watching{dir: dir, shown: "job", out: io.Discard, whole: whole, opening: opening, pause: func(time.Duration) <-chan time.Time {
+			if tables > 0 {
+				stop()
+				return nil
+			}
+			if err := os.Remove(file); err != nil {
+				t.Error(err)
+			}
+			now := make(chan time.Time, 1)
+			now <- time.Time{}
+			return now
+		}}
+		err := w.showTables(ctx, time.Minute, false)
+		stop()
+		if whole && (err != nil || tables != 1) || !whole && err == nil {
+			t.Errorf("on the program's own terminal %t: %d tables, error %v", whole, tables, err)
+		}
+	}
+}
+
 // What a program did last fits 80 columns, the longest rows first, with what is left out.
 func TestLiveTable(t *testing.T) {
 	l := record.Live{File: "cuda-7.gpt", Rank: -1, At: time.Unix(1_700_000_000, 0), Over: 30 * time.Second, Steps: 311, StepNS: 96_300_000, Source: "the order of launches", Lost: 4,
