@@ -122,7 +122,7 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 			case first < 0: // the first launch, which ends start-up, is not recorded
 				out = append(out, model.Span{Start: h.Start, End: h.End})
 			default:
-				out = append(out, model.Span{Start: x.Span.Start, End: max(until, x.initEnd(i))})
+				out = append(out, model.Span{Start: x.Span.Start, End: max(until, x.initEnd(i, first))})
 			}
 		}
 	}
@@ -132,19 +132,23 @@ func (x *Index) startUpSpans(first int32) model.Spans {
 	return model.UnionOf(append(out, x.lateInitSpans(until)...))
 }
 
-// initEnd returns the end of the initialization in a long call: the end of the call, or its start if the copies that it
-// starts take half of its time or more.
-func (x *Index) initEnd(call int32) int64 {
+// initEnd returns the end of the initialization in a long call: the end of the call. If the call is the first launch and
+// the copies that it starts take half of its time or more, it returns the start of the call.
+func (x *Index) initEnd(call, first int32) int64 {
+	h := &x.T.Host[call]
+	if call != first {
+		return h.End // it launches nothing
+	}
 	var ns int64
 	for i := range x.T.GPU {
 		if g := &x.T.GPU[i]; g.Launch == call && g.Kind == model.Memcpy {
 			ns += g.Dur()
 		}
 	}
-	if h := &x.T.Host[call]; 2*ns < h.Dur() {
+	if 2*ns < h.Dur() {
 		return h.End
 	}
-	return x.T.Host[call].Start
+	return h.Start
 }
 
 // firstBatchBefore reports whether the recording has exactly one fetch of a batch, from worker processes, that takes

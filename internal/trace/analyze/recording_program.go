@@ -107,6 +107,9 @@ func (x *Index) findProgram() {
 		return
 	}
 	r.Engine = recognizeEngine(x.T.Names)
+	if r.Program == PyTorch && x.T.Format != model.Kineto && r.Engine == "" && isNative(x.T) {
+		r.Program, r.Evidence = LibTorch, r.Evidence+", and the process "+x.T.ProcessName()+" is not Python"
+	}
 }
 
 func recognizeEngine(names []string) string {
@@ -133,18 +136,14 @@ func (x *Index) recognizeProgram() (Program, string) {
 	case t.Format == model.Kineto:
 		return PyTorch, "PyTorch's profiler recorded it"
 	case t.Framework == model.PyTorch:
-		return pyTorchOrLibTorch(t, "the process has PyTorch's libraries")
+		return PyTorch, "the process has PyTorch's libraries"
 	}
 	for _, m := range programMarks {
 		if t.Format == model.XLA && m.program != TensorFlow {
 			continue
 		}
 		for _, name := range t.Names {
-			switch {
-			case !m.name.MatchString(name):
-			case m.program == PyTorch:
-				return pyTorchOrLibTorch(t, m.evidence)
-			default:
+			if m.name.MatchString(name) {
 				return m.program, m.evidence
 			}
 		}
@@ -173,13 +172,9 @@ var pythonProcess = lazyregexp.New(`(?i)python|pypy|conda|jupyter|ipykernel|::|^
 // pythonFrame matches names of events that only a Python program has.
 var pythonFrame = lazyregexp.New(`\.py(\(\d+\)|:\d+)|libtorch_python|\bpython\d?\b|^nn\.Module: |DataLoader`)
 
-// pyTorchOrLibTorch returns LibTorch if nothing shows Python: the name of the process is known and not of a Python
-// program, no event has a name that only Python makes, and no engine written in Python is recognized. Else it returns
-// PyTorch.
-func pyTorchOrLibTorch(t *model.Trace, evidence string) (Program, string) {
+// isNative reports whether nothing shows Python: the name of the process is known and not of a Python program, and no
+// event has a name that only Python makes.
+func isNative(t *model.Trace) bool {
 	process := t.ProcessName()
-	if process == "" || pythonProcess.MatchString(process) || slices.ContainsFunc(t.Names, pythonFrame.MatchString) || recognizeEngine(t.Names) != "" {
-		return PyTorch, evidence
-	}
-	return LibTorch, evidence + ", and the process " + process + " is not Python"
+	return process != "" && !pythonProcess.MatchString(process) && !slices.ContainsFunc(t.Names, pythonFrame.MatchString)
 }

@@ -57,7 +57,7 @@ func (r *MemoryBudget) Over(bytes int64) bool { return bytes > r.budget }
 func (r *MemoryBudget) AtMost(n int, bytes int64) int { return int(min(int64(n), r.budget/bytes)) }
 
 const (
-	keptShare   = 0.6 // share of the events that Room.Cut keeps
+	keptShare   = 0.6 // share of the events that MemoryBudget.Cut keeps
 	settledPart = 4   // after a cut, at most (settledPart-1)/settledPart of the budget is used
 )
 

@@ -142,10 +142,13 @@ func (c *ruleContext) getCompilerSetting() string {
 
 // isCompiled reports whether a part of a PyTorch program runs under torch.compile.
 func (c *ruleContext) isCompiled() bool {
-	for _, d := range c.devices {
-		for i, g := range d.Ops {
-			if op := &c.t.GPU[g]; d.counted[i] && op.Kind == model.Kernel && strings.HasPrefix(c.t.Name(op.Name), "triton_") {
-				return true
+	triton := func(name string) bool { return strings.HasPrefix(name, "triton_") }
+	if slices.ContainsFunc(c.t.Names, triton) { // most traces have no such name: their operations are not searched
+		for _, d := range c.devices {
+			for i, g := range d.Ops {
+				if op := &c.t.GPU[g]; d.counted[i] && op.Kind == model.Kernel && triton(c.t.Name(op.Name)) {
+					return true
+				}
 			}
 		}
 	}

@@ -24,7 +24,7 @@ type instruction struct {
 	name, opcode, target string
 	shape                shape
 	operands, called     []uint64
-	dot                  dotDims
+	summed               []uint64 // dimensions of the left operand that a matrix product sums over
 	window               []windowDim
 	conv                 convDims
 	groups, batchGroups  uint64
@@ -38,16 +38,13 @@ type shape struct {
 	tuple   []shape
 }
 
-// dotDims are the dimensions of a matrix product that are summed over, and those of the batch, by operand.
-type dotDims struct{ leftSum, rightSum, leftBatch, rightBatch []uint64 }
-
-type windowDim struct{ size, stride, low, high, dilation, base int64 }
+// windowDim is the window of a convolution in one dimension. low is the padding before the input.
+type windowDim struct{ size, stride, low, dilation, base int64 }
 
 // convDims are the numbers of the dimensions of a convolution.
 type convDims struct {
-	inputBatch, inputFeature, outputBatch, outputFeature uint64
-	input, kernel, output                                []uint64 // spatial dimensions
-	outputsOfKernel                                      uint64
+	inputBatch, inputFeature, outputFeature uint64
+	input, kernel, output                   []uint64 // spatial dimensions
 }
 
 // numbers appends the values of a repeated integer field, packed or not.
@@ -144,7 +141,7 @@ func readInstruction(text []byte) (in *instruction, id uint64) {
 		case 28:
 			in.target = string(f.text)
 		case 30:
-			in.dot = readDotDims(f.text)
+			in.summed = readSummed(f.text)
 		case 35:
 			id = f.value
 		case 36:
@@ -163,21 +160,15 @@ func readInstruction(text []byte) (in *instruction, id uint64) {
 	return in, id
 }
 
-func readDotDims(text []byte) (d dotDims) {
+// readSummed returns the dimensions of the left operand that are summed over, from DotDimensionNumbers.
+func readSummed(text []byte) (summed []uint64) {
 	_ = eachField(text, func(f field) bool {
-		switch f.number {
-		case 1:
-			d.leftSum = numbers(d.leftSum, f)
-		case 2:
-			d.rightSum = numbers(d.rightSum, f)
-		case 3:
-			d.leftBatch = numbers(d.leftBatch, f)
-		case 4:
-			d.rightBatch = numbers(d.rightBatch, f)
+		if f.number == 1 {
+			summed = numbers(summed, f)
 		}
 		return true
 	})
-	return d
+	return summed
 }
 
 func readWindow(text []byte) (all []windowDim) {
@@ -192,8 +183,6 @@ func readWindow(text []byte) (all []windowDim) {
 				w.stride = v
 			case 3:
 				w.low = v
-			case 4:
-				w.high = v
 			case 5:
 				w.dilation = v
 			case 6:
@@ -212,16 +201,12 @@ func readWindow(text []byte) (all []windowDim) {
 func readConvDims(text []byte) (d convDims) {
 	_ = eachField(text, func(f field) bool {
 		switch f.number {
-		case 4:
-			d.outputsOfKernel = f.value
 		case 6:
 			d.kernel = numbers(d.kernel, f)
 		case 7:
 			d.inputBatch = f.value
 		case 8:
 			d.inputFeature = f.value
-		case 9:
-			d.outputBatch = f.value
 		case 10:
 			d.outputFeature = f.value
 		case 11:

@@ -135,15 +135,15 @@ func (w *productSum) add(in *instruction, depth int) {
 	case w.visited > mostVisited:
 		w.unknown = true
 	case in.opcode == "dot":
-		w.addProduct(in, in.dot)
+		w.addProduct(in, in.summed)
 	case in.opcode == "convolution":
 		w.product = true
 		w.precision = elementTypes[w.p.operand(in, 0).element].precision
 		w.flops += w.p.convolutionFLOPs(in)
 	case strings.HasPrefix(in.target, "__cublas$"):
-		d, ok := gemmDims(in.config)
+		summed, ok := gemmSummed(in.config)
 		w.library, w.unknown = ok, w.unknown || !ok
-		w.addProduct(in, d)
+		w.addProduct(in, summed)
 	case in.opcode == "fusion" && depth < mostNested:
 		for _, id := range in.called {
 			for _, inner := range w.p.computations[id] {
@@ -158,10 +158,10 @@ func (w *productSum) add(in *instruction, depth int) {
 }
 
 // addProduct adds a matrix product: two FLOPs for each element of the result and each number that is summed over.
-func (w *productSum) addProduct(in *instruction, d dotDims) {
+func (w *productSum) addProduct(in *instruction, summed []uint64) {
 	left := w.p.operand(in, 0)
 	n := 2 * in.shape.array().elements()
-	for _, i := range d.leftSum {
+	for _, i := range summed {
 		n *= left.dim(i)
 	}
 	w.product = true
@@ -169,10 +169,11 @@ func (w *productSum) addProduct(in *instruction, d dotDims) {
 	w.flops += n
 }
 
-// gemmDims reads the dimensions of a product by cuBLAS from its backend_config, which is JSON.
-func gemmDims(config []byte) (d dotDims, ok bool) {
+// gemmSummed returns the dimensions of the left operand that a product by cuBLAS sums over, from its backend_config,
+// which is JSON.
+func gemmSummed(config []byte) (summed []uint64, ok bool) {
 	type dims struct {
-		LeftSum []json.Number `json:"lhs_contracting_dimensions"`
+		Left []json.Number `json:"lhs_contracting_dimensions"`
 	}
 	type gemm struct {
 		Dot *dims `json:"dot_dimension_numbers"`
@@ -182,23 +183,23 @@ func gemmDims(config []byte) (d dotDims, ok bool) {
 		Gemm *gemm `json:"gemm_backend_config"`
 	}
 	if json.Unmarshal(config, &c) != nil {
-		return d, false
+		return nil, false
 	}
 	found := c.Dot
 	if c.Gemm != nil {
 		found = c.Gemm.Dot
 	}
 	if found == nil {
-		return d, false
+		return nil, false
 	}
-	for _, n := range found.LeftSum {
+	for _, n := range found.Left {
 		v, err := strconv.ParseUint(n.String(), 10, 32)
 		if err != nil {
-			return d, false
+			return nil, false
 		}
-		d.leftSum = append(d.leftSum, v)
+		summed = append(summed, v)
 	}
-	return d, true
+	return summed, true
 }
 
 // convolutionFLOPs counts two FLOPs for each pair of a kernel element and an input element that is not padding, for
