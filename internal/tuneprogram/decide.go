@@ -15,7 +15,7 @@ import (
 )
 
 // listCandidates returns the settings whose pairs show a mean gain above promising: the largest gain first, one value
-// per knob, at most mostCandidates.
+// per choice, at most mostCandidates.
 func (e *engine) listCandidates() (out []*row) {
 	for _, r := range e.rows {
 		if r.failed == "" && r.worse == "" && len(r.gains) > 0 && r.meanGain() > math.Log(promising) {
@@ -23,13 +23,13 @@ func (e *engine) listCandidates() (out []*row) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *row) int { return cmp.Compare(b.meanGain(), a.meanGain()) })
-	return bestOfKnobs(out)
+	return bestOfChoices(out)
 }
 
-// bestOfKnobs keeps the first row of each knob, at most mostCandidates rows.
-func bestOfKnobs(rows []*row) []*row {
+// bestOfChoices keeps the first row of each choice, at most mostCandidates rows.
+func bestOfChoices(rows []*row) []*row {
 	had := map[string]bool{}
-	rows = slices.DeleteFunc(rows, func(r *row) bool { again := had[r.Knob]; had[r.Knob] = true; return again })
+	rows = slices.DeleteFunc(rows, func(r *row) bool { again := had[r.choice()]; had[r.choice()] = true; return again })
 	return rows[:min(len(rows), mostCandidates)]
 }
 
@@ -55,12 +55,12 @@ func (e *engine) combineSettings() (Set, error) {
 		return best, nil
 	}
 	for _, s := range slices.Clone(best)[:len(best)-1] { // the last setting was just compared with the set without it
-		gains, err := e.compareSets(best.dropKnob(s.Knob), best, "leaving one out")
+		gains, err := e.compareSets(best.dropChoice(s), best, "leaving one out")
 		if err != nil {
 			return nil, err
 		}
 		if len(best) > 1 && !isBetter(gains) {
-			best = best.dropKnob(s.Knob)
+			best = best.dropChoice(s)
 		}
 	}
 	return best, nil

@@ -33,7 +33,16 @@ type Setting struct {
 // Name is the setting's name in the table, --only and --skip.
 func (s Setting) Name() string { return s.Knob + "=" + s.Value }
 
-// Set holds settings that are applied together, at most one per knob.
+// choice names what the setting chooses: its knob, or for fused and foreach the implementation of the optimizer, of
+// which PyTorch takes one.
+func (s Setting) choice() string {
+	if s.Knob == "fused" || s.Knob == "foreach" {
+		return "optimizer"
+	}
+	return s.Knob
+}
+
+// Set holds settings that are applied together, at most one per choice.
 type Set []Setting
 
 // Key identifies a set, whatever the order of its settings; "" is the unchanged program.
@@ -65,15 +74,16 @@ func (s Set) Lines() (out []string) {
 	return out
 }
 
-// addSetting returns the set with one more setting, which replaces another value of the same knob.
-func (s Set) addSetting(one Setting) Set { return append(s.dropKnob(one.Knob), one) }
+// addSetting returns the set with one more setting, which replaces another value of the same choice.
+func (s Set) addSetting(one Setting) Set { return append(s.dropChoice(one), one) }
 
-func (s Set) dropKnob(knob string) Set {
-	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.Knob == knob })
+// dropChoice returns the set without the setting of the same choice as one.
+func (s Set) dropChoice(one Setting) Set {
+	return slices.DeleteFunc(slices.Clone(s), func(has Setting) bool { return has.choice() == one.choice() })
 }
 
-func (s Set) hasKnob(knob string) bool {
-	return slices.ContainsFunc(s, func(has Setting) bool { return has.Knob == knob })
+func (s Set) hasChoice(one Setting) bool {
+	return slices.ContainsFunc(s, func(has Setting) bool { return has.choice() == one.choice() })
 }
 
 // hookSettings merges the hook keys of all settings and joins lists under the same key.

@@ -140,7 +140,7 @@ func (e *engine) switchedGains(base, tuned Set, phase string) ([]float64, error)
 // compareSets must still confirm each of them.
 func (e *engine) listMasked(best Set) ([]*row, error) {
 	rows := slices.DeleteFunc(slices.Clone(e.rows), func(r *row) bool {
-		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasKnob(r.Knob)
+		return r.failed != "" || r.worse != "" || !e.canSwitch(r.Setting) || best.hasChoice(r.Setting)
 	})
 	if len(rows) == 0 || e.p.Metric != tune.PerStep || e.gainOf(best) < math.Log(leastMaskingSpeedup) {
 		return nil, nil
@@ -161,7 +161,7 @@ func (e *engine) listMasked(best Set) ([]*row, error) {
 	}
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return gains[r.Name()] <= math.Log(promising) })
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(gains[b.Name()], gains[a.Name()]) })
-	return bestOfKnobs(rows), nil
+	return bestOfChoices(rows), nil
 }
 
 // gainOf returns the sum of the logarithmic gains that the settings of a set have alone.

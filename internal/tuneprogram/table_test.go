@@ -119,6 +119,10 @@ func TestSet(t *testing.T) {
 	if s.Key() != "a=1 b=2" || s.mostChange() != Rounding || len(s.addSetting(Setting{Knob: "a", Value: "3"})) != 2 {
 		t.Errorf("key %s", s.Key())
 	}
+	// PyTorch takes one implementation of an optimizer.
+	if s := (Set{{Knob: "fused", Value: "True"}}).addSetting(Setting{Knob: "foreach", Value: "True"}); s.Key() != "foreach=True" {
+		t.Errorf("fused and foreach together: %s", s.Key())
+	}
 }
 
 // TestFolder: a run finds what the first one found, whatever the runs before it did, and the original stays.
