@@ -57,6 +57,9 @@ func rooflineLead(a *analyze.Analysis, r *analyze.Roofline) string {
 		if r.Reachable > 0 {
 			fmt.Fprintf(&b, " %s reach %s of the 16-bit peak.", cmp.Or(measuredProducts(r), "The best public matrix products"), view.Percent(r.Reachable))
 		}
+		if r.CopyShare > 0 {
+			fmt.Fprintf(&b, " Copies within the device's memory that %s measured reach %s of its bandwidth.", r.CopyBy, view.Percent(r.CopyShare))
+		}
 	}
 	if r.HFU == 0 && r.StepFLOPs > 0 && r.Device != "" {
 		fmt.Fprintf(&b, " HFU and MFU are unknown: the FLOPs of %s of the time in matrix products, convolutions and attention are.", view.Percent(r.ProductsCounted))

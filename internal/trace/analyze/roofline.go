@@ -16,6 +16,10 @@ type Roofline struct {
 	// measurement of gpuprof doctor that gave the share; "" if the share is the best published result.
 	Reachable float64 `json:"reachable,omitempty"`
 	ReachedBy string  `json:"reached_by,omitempty"`
+	// CopyShare is the share of BytesPerS that a copy within the device's memory reaches by gpuprof doctor, which CopyBy
+	// names; 0 and "" unknown.
+	CopyShare float64 `json:"copy_share,omitempty"`
+	CopyBy    string  `json:"copy_by,omitempty"`
 	// DeviceNS is the device time per step. ModelledNS is the part of it in operators whose cost is known.
 	DeviceNS   int64               `json:"device_ns"`
 	ModelledNS int64               `json:"modelled_ns"`

@@ -180,9 +180,11 @@ type Device struct {
 	// PeakBytesPerS is the memory bandwidth, PeakFLOPsPerS the rate of bf16 products (XLA); 0 unknown.
 	PeakBytesPerS float64
 	PeakFLOPsPerS float64
-	// ProductFLOPsPerS is the rate of bf16 matrix products that gpuprof doctor measured on this machine. MeasuredBy
-	// describes the measurement. 0 and "" mean unknown.
+	// ProductFLOPsPerS is the rate of bf16 matrix products that gpuprof doctor measured on this machine, CopyBytesPerS
+	// the rate of copies within the device's memory, bytes read plus written. MeasuredBy describes the measurement. 0 and
+	// "" mean unknown.
 	ProductFLOPsPerS float64
+	CopyBytesPerS    float64
 	MeasuredBy       string
 }
 

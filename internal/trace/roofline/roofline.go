@@ -238,6 +238,9 @@ func (c *counter) buildRoofline(d *model.Device) *analyze.Roofline {
 		if half := p.flopRate("16-bit"); d.ProductFLOPsPerS > 0 && half > 0 {
 			out.Reachable, out.ReachedBy = min(1, d.ProductFLOPsPerS/half), d.MeasuredBy
 		}
+		if d.CopyBytesPerS > 0 {
+			out.CopyShare, out.CopyBy = min(1, d.CopyBytesPerS/out.BytesPerS), d.MeasuredBy
+		}
 		out.FLOPsPerS = map[string]float64{}
 		for _, name := range precisions {
 			if r := p.flopRate(name); r > 0 {

@@ -236,6 +236,19 @@ func TestMeasuredPeak(t *testing.T) {
 	}
 }
 
+// TestMeasuredCopies: the rate of copies that doctor measured is a share of the data sheet's bandwidth, which stays the bound.
+func TestMeasuredCopies(t *testing.T) {
+	bound := recording{a100, 3, []operator{product(4096, 4096, 4096, 600)}}.roofline(t).BytesPerS
+	for rate, want := range map[float64]float64{0: 0, bound / 2: 0.5, 2 * bound: 1} {
+		x := recording{a100, 3, []operator{product(4096, 4096, 4096, 600)}}.index(t)
+		x.T.Devices[0].CopyBytesPerS, x.T.Devices[0].MeasuredBy = rate, "gpuprof doctor"
+		rules.Rules(x, x.NewLedger())
+		if r := x.Roofline; math.Abs(r.CopyShare-want) > 1e-9 || (r.CopyBy != "") != (rate > 0) || r.BytesPerS != bound || r.ReachedBy != "" {
+			t.Errorf("copies of %g B/s: %v by %q, bandwidth %g, products by %q", rate, r.CopyShare, r.CopyBy, r.BytesPerS, r.ReachedBy)
+		}
+	}
+}
+
 // A device that is in no table, and a part of a card, have costs and no bounds.
 func TestUnknownDevice(t *testing.T) {
 	for name, sms := range map[string]int{"NVIDIA Strange 9000": 108, "NVIDIA A100-SXM4-80GB": 42} {

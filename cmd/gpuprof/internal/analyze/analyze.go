@@ -26,7 +26,7 @@ type Cmd struct {
 	Limit   cli.Size `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
-	Peaks   string   `complete:"file" placeholder:"REPORT" help:"Judge matrix products by the rate that gpuprof doctor --bench --format json measured on this machine, and not by the best public ones."`
+	Peaks   string   `complete:"file" placeholder:"REPORT" help:"Judge matrix products and copies by the rates that gpuprof doctor --bench --format json measured on this machine, and not by public ones."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 
 	cli.Pushed `embed:""`

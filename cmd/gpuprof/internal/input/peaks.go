@@ -8,17 +8,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/model"
 )
 
-// productMetric is the figure of doctor --bench that Peaks reads: the rate of bf16 matrix products.
-const productMetric = "gemm_bf16"
+// Figures of doctor --bench that Peaks reads: the rates of bf16 matrix products and of copies within device memory.
+const (
+	productMetric = "gemm_bf16"
+	copyMetric    = "copy"
+)
 
-// Peaks has the rates of matrix products that doctor --bench measured on one machine's devices.
+// Peaks has the rates that doctor --bench measured on one machine's devices.
 type Peaks struct {
 	path, measuredBy string
-	rates            map[string]float64 // FLOP/s of bf16 products, by the device's name
+	rates            map[string]measuredRates // by the device's name
 }
 
+// measuredRates are the best rates of the devices of one name; 0 not measured.
+type measuredRates struct{ productFLOPs, copyBytes float64 } // per second
+
 // ReadPeaks reads a report of doctor --bench; it returns nil for the path "". The error is ErrUsage if the report has
-// no rate of bf16 matrix products. If several devices have the same name, the highest rate is used.
+// neither rate. If several devices have the same name, the highest rates are used.
 func ReadPeaks(path string) (*Peaks, error) {
 	if path == "" {
 		return nil, nil
@@ -31,7 +37,7 @@ func ReadPeaks(path string) (*Peaks, error) {
 	if err := document.Decode(text, path, &r, document.Health); err != nil {
 		return nil, err
 	}
-	p := &Peaks{path: path, measuredBy: "gpuprof doctor", rates: map[string]float64{}}
+	p := &Peaks{path: path, measuredBy: "gpuprof doctor", rates: map[string]measuredRates{}}
 	if r.Node != "" {
 		p.measuredBy += " on " + document.CleanText(r.Node)
 	}
@@ -40,13 +46,20 @@ func ReadPeaks(path string) (*Peaks, error) {
 	}
 	for i := range r.Devices {
 		c := &r.Devices[i]
+		rates := p.rates[c.Name]
 		if m, ok := c.Metric(productMetric); ok {
-			p.rates[c.Name] = max(p.rates[c.Name], float64(m.Value))
+			rates.productFLOPs = max(rates.productFLOPs, float64(m.Value))
+		}
+		if m, ok := c.Metric(copyMetric); ok {
+			rates.copyBytes = max(rates.copyBytes, float64(m.Value))
+		}
+		if rates != (measuredRates{}) {
+			p.rates[c.Name] = rates
 		}
 	}
 	if len(p.rates) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --peaks %s: it has no rate of matrix products in bf16 (%s)", path, productMetric).
-			WithFix("write one with gpuprof doctor --bench --format json on the machine of the recording, with cuBLAS installed")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --peaks %s: it has no rate of matrix products in bf16 (%s) and none of copies in device memory (%s)", path, productMetric, copyMetric).
+			WithFix("write one with gpuprof doctor --bench --format json on the machine of the recording")
 	}
 	return p, nil
 }
@@ -61,8 +74,9 @@ func (p *Peaks) apply(t *model.Trace) error {
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		name = d.Name
-		if rate := p.rates[d.Name]; rate > 0 {
-			d.ProductFLOPsPerS, d.MeasuredBy, known = rate, p.measuredBy, true
+		if rates, ok := p.rates[d.Name]; ok {
+			d.ProductFLOPsPerS, d.CopyBytesPerS = rates.productFLOPs, rates.copyBytes
+			d.MeasuredBy, known = p.measuredBy, true
 		}
 	}
 	if known {
