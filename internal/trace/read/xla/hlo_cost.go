@@ -116,7 +116,7 @@ type productSum struct {
 	flops     float64
 	precision string
 	product   bool // has products or convolutions, or may have them
-	library   bool // is one product by cuBLAS
+	library   bool // is one call of cuBLAS or cuDNN
 	whole     bool // reads its operands as a whole
 	unknown   bool // its work does not follow from its shapes
 	visited   int  // instructions
@@ -137,9 +137,10 @@ func (w *productSum) add(in *instruction, depth int) {
 	case in.opcode == "dot":
 		w.addProduct(in, in.summed)
 	case in.opcode == "convolution":
-		w.product = true
-		w.precision = elementTypes[w.p.operand(in, 0).element].precision
-		w.flops += w.p.convolutionFLOPs(in)
+		w.addConvolution(in, forward)
+	case cudnnConvolutions[in.target] != nil:
+		w.library = true
+		w.addConvolution(in, cudnnConvolutions[in.target])
 	case strings.HasPrefix(in.target, "__cublas$"):
 		summed, ok := gemmSummed(in.config)
 		w.library, w.unknown = ok, w.unknown || !ok
@@ -202,20 +203,39 @@ func gemmSummed(config []byte) (summed []uint64, ok bool) {
 	return summed, true
 }
 
-// convolutionFLOPs counts two FLOPs for each pair of a kernel element and an input element that is not padding, for
-// each sample, input feature of the group and output feature.
-func (p *program) convolutionFLOPs(in *instruction) float64 {
-	input, result := p.operand(in, 0), in.shape.array()
+// convolutionArrays returns the input and the output of a convolution.
+type convolutionArrays func(p *program, in *instruction) (input, output shape)
+
+func forward(p *program, in *instruction) (input, output shape) {
+	return p.operand(in, 0), in.shape.array()
+}
+
+// cudnnConvolutions are the targets of XLA's calls of cuDNN (xla/service/gpu/cublas_cudnn.cc). The window and the numbers
+// of the dimensions are those of the forward convolution. Gradients have its input or its output as an operand or as
+// their result (xla/service/gpu/gpu_conv_runner.cc).
+var cudnnConvolutions = map[string]convolutionArrays{
+	"__cudnn$convForward": forward, "__cudnn$convBiasActivationForward": forward, "__cudnn$convForwardGraph": forward,
+	"__cudnn$convBackwardInput":  func(p *program, in *instruction) (shape, shape) { return in.shape.array(), p.operand(in, 0) },
+	"__cudnn$convBackwardFilter": func(p *program, in *instruction) (shape, shape) { return p.operand(in, 0), p.operand(in, 1) },
+}
+
+// addConvolution adds a convolution: two FLOPs for each pair of a kernel element and an input element that is not
+// padding, for each sample, input feature of the group and output feature. Arrays with more dimensions hold int8
+// features in vectors, and their FLOPs are unknown.
+func (w *productSum) addConvolution(in *instruction, arrays convolutionArrays) {
+	input, output := arrays(w.p, in)
 	d := in.conv
-	pairs := 1.0
-	for i, w := range in.window {
-		if i >= len(d.input) || i >= len(d.output) || i >= len(d.kernel) {
-			return math.NaN()
+	w.product = true
+	w.precision = elementTypes[w.p.operand(in, 0).element].precision
+	flops := 2 * input.dim(d.inputFeature) / float64(in.groups) * output.dim(d.outputFeature) * input.dim(d.inputBatch) / float64(in.batchGroups)
+	if n := len(in.window); n != len(d.input) || n != len(d.output) || n+2 != len(input.dims) || n+2 != len(output.dims) {
+		flops = math.NaN()
+	} else {
+		for i, dim := range in.window {
+			flops *= dim.countPairs(input.dim(d.input[i]), output.dim(d.output[i]))
 		}
-		pairs *= w.countPairs(input.dim(d.input[i]), result.dim(d.output[i]))
 	}
-	features := input.dim(d.inputFeature) / float64(in.groups) * result.dim(d.outputFeature)
-	return 2 * pairs * features * input.dim(d.inputBatch) / float64(in.batchGroups)
+	w.flops += flops
 }
 
 // countPairs returns the number of pairs of an output position and a kernel position, in one dimension, that meet an

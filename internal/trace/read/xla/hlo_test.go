@@ -161,7 +161,7 @@ func TestUnknownCosts(t *testing.T) {
 	big := hloShape(f32, 1<<40, 1<<40)
 	program := hloProgram(
 		hloOp(1, "a", "parameter", hloShape(f32, 64, 64)), hloOp(2, "huge", "parameter", big),
-		hloOp(3, "kernel", "custom-call", hloShape(f32, 64, 64), number(36, 1), text(28, []byte("__cudnn$convBackwardFilter"))),
+		hloOp(3, "kernel", "custom-call", hloShape(f32, 64, 64), number(36, 1), text(28, []byte("__cudnn$fmhaSoftmax"))),
 		hloOp(4, "update", "dynamic-update-slice", hloShape(f32, 64, 64), number(36, 1)),
 		hloOp(5, "lost", "negate", hloShape(f32, 64), number(36, 99)),
 		hloOp(6, "sum", "dot", hloShape(f32, 64, 64), number(36, 1), number(36, 1), text(30, number(1, 7))),
@@ -182,5 +182,41 @@ func TestUnknownCosts(t *testing.T) {
 	}
 	if in := costs(t, gpuSpace(program, false, kernelRun{"k", "elsewhere"}))[0]; in != nil {
 		t.Errorf("of another program: %+v", in)
+	}
+}
+
+// A convolution by cuDNN and its two gradients have the same products. The count by hand: 8 samples, 10 x 10 outputs of
+// 12 x 12 inputs under 3 x 3 kernels, 4 input features in each of 2 groups, 6 output features.
+func TestCuDNNCalls(t *testing.T) {
+	t.Parallel()
+	const f32, u8 = 11, 6
+	const flops = 2 * 8 * 10 * 10 * 3 * 3 * 4 * 6
+	input, kernel, output := hloShape(f32, 8, 12, 12, 8), hloShape(f32, 3, 3, 4, 6), hloShape(f32, 8, 10, 10, 6)
+	vectors := hloShape(f32, 8, 12, 12, 2, 4)
+	const size = 4 * (8*12*12*8 + 3*3*4*6 + 8*10*10*6)
+	convDims := slices.Concat(number(3, 2), number(4, 3), number(6, 0), number(6, 1), number(7, 0), number(8, 3), number(9, 0), number(10, 3),
+		number(11, 1), number(11, 2), number(12, 1), number(12, 2))
+	spatial := text(1, slices.Concat(number(1, 3), number(2, 1), number(5, 1), number(6, 1)))
+	for _, test := range []struct {
+		target              string
+		left, right, result []byte
+		known               bool
+	}{
+		{"convForward", input, kernel, output, true},
+		{"convBiasActivationForward", input, kernel, output, true},
+		{"convForwardGraph", input, kernel, output, true},
+		{"convBackwardInput", output, kernel, input, true},
+		{"convBackwardFilter", input, output, kernel, true},
+		{"convForward", vectors, kernel, output, false},
+		{"convElse", input, kernel, output, false},
+	} {
+		call := hloOp(3, "conv", "custom-call", slices.Concat(number(2, 13), text(4, test.result), text(4, hloShape(u8, 1<<20))),
+			number(36, 1), number(36, 2), text(28, []byte("__cudnn$"+test.target)), text(15, slices.Concat(spatial, spatial)),
+			text(16, convDims), number(50, 2))
+		program := hloProgram(hloOp(1, "a", "parameter", test.left), hloOp(2, "b", "parameter", test.right), call)
+		in := costs(t, gpuSpace(program, false, kernelRun{"k", "conv"}))[0]
+		if in.Costed != test.known || test.known && (in.FLOPs != flops || in.Bytes != size || in.Precision != "tf32") || !in.Product {
+			t.Errorf("%s: %+v, want %d FLOPs and %d bytes", test.target, in, flops, size)
+		}
 	}
 }
