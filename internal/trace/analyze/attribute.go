@@ -124,8 +124,8 @@ func (x *Index) OpAbove(host int32) int32 {
 	return -1
 }
 
-// forwardOf returns the forward operator whose gradient the event helps to compute; -1 outside the backward pass.
-func (x *Index) forwardOf(host int32) int32 {
+// ForwardOf returns the forward operator whose gradient the event helps to compute; -1 outside the backward pass.
+func (x *Index) ForwardOf(host int32) int32 {
 	if x.forward == nil {
 		return -1
 	}

@@ -12,7 +12,7 @@ import (
 // innermost frame of any code; the module or annotation; the operator; the name of the event. User code does not call
 // the operators of the backward pass, so events there get the place of the forward operator and "(backward)".
 func (x *Index) Site(host int32) string {
-	if f := x.forwardOf(host); f >= 0 {
+	if f := x.ForwardOf(host); f >= 0 {
 		if where := x.siteOf(f); isFrame(where) {
 			return where + " (backward)"
 		}
@@ -96,7 +96,7 @@ func trimModule(name string) string { return strings.TrimPrefix(name, modulePref
 // moduleOf returns the innermost nn.Module call or named range around a host event, -1 none. For an event of the
 // backward pass it returns the module of the forward operator, because a range may enclose the whole backward pass.
 func (x *Index) moduleOf(host int32) int32 {
-	if f := x.forwardOf(host); f >= 0 && x.mod[f] >= 0 {
+	if f := x.ForwardOf(host); f >= 0 && x.mod[f] >= 0 {
 		return x.mod[f]
 	}
 	return x.mod[host]

@@ -90,8 +90,46 @@ func TestTensorProducts(t *testing.T) {
 		"ElementwiseTensorProduct(8x0e+4x1o x 6x0e+6x1o -> 6x0e+2x1o+4x0e+4x1e+4x2e | 20 paths | 0 weights)":      368,
 		"ElementwiseTensorProduct(8x0e+4x1o x 6x0e+6x1o+1x0e -> 6x0e+2x1o+4x0e+4x1e+4x2e | 20 paths | 0 weights)": 0, // one copy too many
 	} {
-		if got, _ := opcost.ProductFLOPs(text); got != want {
+		if got, _ := opcost.ProductFLOPs(text, false); got != want {
 			t.Errorf("%s: %v FLOPs, want %v", text, got, want)
+		}
+	}
+}
+
+// The FLOPs of the gradients, each term counted by hand. The bytes: the operands and the output's gradient are read, the
+// operands' gradients are written.
+func TestTensorProductGradients(t *testing.T) {
+	for _, c := range []struct {
+		text                      string
+		left, right, out, weights int
+		flops                     float64
+	}{
+		// The coupling of a right copy 6. For each of 2 pairs: its product with the output's gradient 6, the left copy's
+		// gradient 6, the weight's 6, the scaled gradient 1, the coupling's gradient 6. The right copy's gradient 6.
+		{"TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights)", 6, 3, 2, 2, 6 + 2*(6+6+6+1+6) + 6},
+		// For each of 2 pairs: its product 6; from 3 output copies its gradient 2 each, and the weights' 2 each; the
+		// gradients of left copy and coupling 6 each.
+		{"FullyConnectedTensorProduct(2x1o x 1x1o -> 3x0e | 6 paths | 6 weights)", 6, 3, 3, 6, 6 + 2*(6+3*2+3*2+6+6) + 6},
+		// The cross product has 6 terms, each in a cell of its own. Without weights the output's gradient goes to the left
+		// copy and to the coupling at once.
+		{"FullTensorProduct(2x1o x 1x1o -> 2x1e | 2 paths | 0 weights)", 6, 3, 6, 0, 12 + 2*(12+12) + 12},
+	} {
+		if got, ok := opcost.ProductFLOPs(c.text, true); !ok || got != c.flops {
+			t.Errorf("%s: %v FLOPs, want %v", c.text, got, c.flops)
+		}
+		const rows, nodes = 10, 4
+		a, _ := opcost.Parse(args(fmt.Sprintf(`[[900], [], [%d, %d], [%d, %d], [%d, %d], [%d, %d]]`, rows, c.left, rows, c.right, rows, c.weights, rows, c.out),
+			`["unsigned char", "Scalar", "float", "float", "float", "float"]`, "", ""))
+		got, reason := opcost.Of("libtorch_tp_jit::jit_tp_backward", a, opcost.Hints{Range: c.text})
+		if want := float64(4 * rows * (2*(c.left+c.right+c.weights) + c.out)); reason != "" || got.FLOPs != rows*c.flops || got.Bytes != want {
+			t.Errorf("%s: %+v %q, want %v bytes", c.text, got, reason, want)
+		}
+		a, _ = opcost.Parse(args(fmt.Sprintf(`[[900], [], [%d, %d], [%d, %d], [%d, %d], [%d, %d], [%[9]d], [%[9]d], [0], [%[9]d]]`,
+			nodes, c.left, rows, c.right, rows, c.weights, nodes, c.out, rows),
+			`["unsigned char", "Scalar", "double", "double", "double", "double", "long int", "long int", "unsigned char", "long int"]`, "", ""))
+		got, reason = opcost.Of("libtorch_tp_jit::jit_conv_backward", a, opcost.Hints{Range: c.text})
+		if want := float64(8*(2*(nodes*c.left+rows*(c.right+c.weights))+nodes*c.out) + 3*8*rows); reason != "" || got.FLOPs != rows*c.flops || got.Bytes != want {
+			t.Errorf("%s, convolution: %+v %q, want %v bytes", c.text, got, reason, want)
 		}
 	}
 }

@@ -10,18 +10,21 @@ import (
 // Sources: OpenEquivariance 0.4 (TensorProduct.py, TensorProductConv.py) and cuEquivariance 0.6
 // (tensor_product_uniform_1d_jit.py). Products that e3nn itself computes are PyTorch operators.
 const (
-	productSource  = "the coupling's terms, its cells for every pair of copies, and the weights"
-	segmentsSource = "paths · factors · extent · batch; operands in the type of the arithmetic"
+	productSource   = "the coupling's terms, its cells for every pair of copies, and the weights"
+	gradientsSource = "the product's terms and cells twice, and the weights and their gradient"
+	segmentsSource  = "paths · factors · extent · batch; operands in the type of the arithmetic"
 )
 
 // productNamespaces are the operator namespaces of OpenEquivariance's releases.
 var productNamespaces = []string{"libtorch_tp_jit", "torch_tp_jit"}
 
-// addProducts adds fused tensor products of irreps. Gradients have no model.
+// addProducts adds fused tensor products of irreps. Gradients of gradients have no model.
 func addProducts(models map[string]model) map[string]model {
 	for _, library := range productNamespaces {
-		models[library+"::jit_tp_forward"] = model{tensorProduct(false), -1, productSource}
-		models[library+"::jit_conv_forward"] = model{tensorProduct(true), -1, productSource}
+		for operator, convolution := range map[string]bool{"::jit_tp_": false, "::jit_conv_": true} {
+			models[library+operator+"forward"] = model{tensorProduct(convolution, false), -1, productSource}
+			models[library+operator+"backward"] = model{tensorProduct(convolution, true), -1, gradientsSource}
+		}
 	}
 	models["cuequivariance_ops::tensor_product_uniform_1d_jit"] = model{segmentedProduct, -1, segmentsSource}
 	return models
@@ -112,12 +115,15 @@ const (
 	uuu         // equal copies
 )
 
+// pathCost returns the FLOPs of a path for one row: pathFLOPs or gradientFLOPs.
+type pathCost func(a, b irrep, degree, pairs, copies int64, mode int, weighted bool) float64
+
 // countFLOPs returns the least FLOPs for one row. The text does not name the mode, so countFLOPs takes a mode that
 // gives the text's numbers of paths, weights and output copies. ok is false if no mode fits, or if several fit with
 // different FLOPs.
-func (p *product) countFLOPs() (n float64, ok bool) {
+func (p *product) countFLOPs(cost pathCost) (n float64, ok bool) {
 	for mode := range uuu + 1 {
-		if got, fits := p.countModeFLOPs(mode); fits {
+		if got, fits := p.countModeFLOPs(mode, cost); fits {
 			if ok && got != n {
 				return 0, false
 			}
@@ -127,7 +133,7 @@ func (p *product) countFLOPs() (n float64, ok bool) {
 	return n, ok
 }
 
-func (p *product) countModeFLOPs(mode int) (flops float64, fits bool) {
+func (p *product) countModeFLOPs(mode int, cost pathCost) (flops float64, fits bool) {
 	left, right := p.left, p.right
 	if mode == uuu {
 		left, right = alignCopies(left, right)
@@ -166,7 +172,7 @@ func (p *product) countModeFLOPs(mode int) (flops float64, fits bool) {
 					made[out] += pairs
 					paths += pairs
 				}
-				flops += pathFLOPs(a, b, out.degree, pairs, copies, mode, p.weights > 0)
+				flops += cost(a, b, out.degree, pairs, copies, mode, p.weights > 0)
 			}
 		}
 	}
@@ -190,6 +196,24 @@ func pathFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool)
 		n += 2 * pairs * copies * (2*degree + 1)
 	case weighted:
 		n += pairs * (2*min(a.degree, degree) + 1)
+	}
+	return float64(n)
+}
+
+// gradientFLOPs returns the least FLOPs of all gradients of a path for one row, in the products of pathFLOPs. The coupling
+// times each right copy is computed again, and its gradient goes back to the right copy: four FLOPs per term. Its
+// products with the output's gradient and with the left copies take four per cell and pair. In mode uvw, the product of
+// a pair is computed again, and its gradient and the weights' take two FLOPs each per pair, output copy and output
+// element. Other weights take four per pair and element of the left irrep, for the gradients of weight and left copy,
+// and one per element of the smaller irrep.
+func gradientFLOPs(a, b irrep, degree, pairs, copies int64, mode int, weighted bool) float64 {
+	terms, cells := countCoupling(a.degree, b.degree, degree)
+	n := 4*terms*b.copies + 4*cells*pairs
+	switch {
+	case mode == uvw:
+		n += 2*cells*pairs + 4*pairs*copies*(2*degree+1)
+	case weighted:
+		n += pairs * (4*(2*a.degree+1) + 2*min(a.degree, degree) + 1)
 	}
 	return float64(n)
 }
@@ -270,34 +294,43 @@ func isNegative(n int64) int64 {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// tensorProduct counts a tensor product of OpenEquivariance. Its operands are left [rows, in1], right [rows, in2] and
-// weights [rows, n] or [n]. In a convolution, left and the result have a row per node, and two lists of node indices
-// follow.
-func tensorProduct(convolution bool) func(c *call) (flops, bytes float64) {
+// tensorProduct counts a tensor product of OpenEquivariance, or all its gradients. Its operands are left [rows, in1],
+// right [rows, in2] and weights [rows, n] or [n]; for gradients, the output's gradient follows. In a convolution, left
+// and the result have a row per node, and two lists of node indices follow.
+func tensorProduct(convolution, gradients bool) func(c *call) (flops, bytes float64) {
+	cost, count := pathFLOPs, 3
+	if gradients {
+		cost, count = gradientFLOPs, 4
+	}
 	return func(c *call) (flops, bytes float64) {
 		p, ok := parseProduct(c.hints.Range)
-		row, counted := p.countFLOPs()
+		row, counted := p.countFLOPs(cost)
 		operands := c.floatTensors()
-		if !ok || !counted || len(operands) < 3 {
+		if !ok || !counted || len(operands) < count {
 			c.uncounted = NoIrreps
 			return 0, 0
 		}
+		operands = operands[:count]
 		x, y, w := c.tensorDims(operands[0], 2), c.tensorDims(operands[1], 2), c.argument(operands[2]).Dims
 		if x[1] != countDims(p.left) || y[1] != countDims(p.right) || w[len(w)-1] != p.weights || !convolution && x[0] != y[0] {
 			c.uncounted = NoIrreps // the range describes another product
 			return 0, 0
 		}
+		result := float64(x[0]*countDims(p.out)) * c.elementSize(operands[0])
 		for _, i := range operands[:3] {
 			bytes += c.readBytes(i)
 		}
+		if gradients { // of the three operands
+			bytes *= 2
+		}
 		if convolution {
-			for i := operands[2] + 1; i < len(c.args); i++ {
+			for i := operands[count-1] + 1; i < len(c.args); i++ {
 				if d := c.args[i].Dims; c.hasTensor(i) && len(d) == 1 && d[0] == y[0] {
 					bytes += c.readBytes(i)
 				}
 			}
 		}
-		return float64(y[0]) * row, bytes + float64(x[0]*countDims(p.out))*c.elementSize(operands[0])
+		return float64(y[0]) * row, bytes + result
 	}
 }
 

@@ -10,16 +10,18 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/opcost"
 )
 
-// productRange returns the text of the innermost range around an operator that describes a tensor product; "" if the
-// operator's cost needs none.
-func (c *counter) productRange(h int32) string {
+// productRange returns the text of the innermost range that describes a tensor product, around an operator or around
+// the forward operator whose gradients it computes; "" if the operator's cost needs none.
+func (c *counter) productRange(op int32) string {
 	t := c.x.T
-	if !opcost.NeedsRange(t.Name(t.Host[h].Name)) {
+	if !opcost.NeedsRange(t.Name(t.Host[op].Name)) {
 		return ""
 	}
-	for h = c.x.Parent(h); h >= 0; h = c.x.Parent(h) {
-		if text := t.Name(t.Host[h].Name); opcost.IsProduct(text) {
-			return text
+	for _, inner := range []int32{op, c.x.ForwardOf(op)} {
+		for h := inner; h >= 0; h = c.x.Parent(h) {
+			if text := t.Name(t.Host[h].Name); opcost.IsProduct(text) {
+				return text
+			}
 		}
 	}
 	return ""

@@ -28,6 +28,7 @@ type operator struct {
 	values  []string
 	kernels []kernel
 	inner   []operator // after its kernels
+	seq     int        // autograd sequence number, 0 none
 }
 
 type kernel struct {
@@ -90,6 +91,9 @@ func (r recording) index(t *testing.T) *analyze.Index {
 			if o.values != nil {
 				args["Concrete Inputs"] = o.values
 			}
+			if o.seq > 0 {
+				args["Sequence number"] = o.seq
+			}
 			event("cpu_op", o.name, 1, start, at-start, args)
 		}
 		for _, o := range r.ops {
@@ -126,7 +130,7 @@ func (r recording) roofline(t *testing.T) *analyze.Roofline {
 const bf16 = "c10::BFloat16"
 
 func product(m, k, n int, us int) operator {
-	return operator{"aten::mm", [][]int{{m, k}, {k, n}}, []string{bf16, bf16}, nil, []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", us, nil}}, nil}
+	return operator{"aten::mm", [][]int{{m, k}, {k, n}}, []string{bf16, bf16}, nil, []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", us, nil}}, nil, 0}
 }
 
 func find(t *testing.T, r *analyze.Roofline, name string) analyze.RooflineOperator {
@@ -143,8 +147,8 @@ func find(t *testing.T, r *analyze.Roofline, name string) analyze.RooflineOperat
 // The bound of a product is its arithmetic at the data sheet's rate, that of an addition its traffic, and that of operators which stay
 // in the cache the launch.
 func TestBounds(t *testing.T) {
-	add := operator{"aten::add", [][]int{{8192, 8192}, {8192, 8192}, {}}, []string{"float", "float", "Scalar"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>", 500, nil}}, nil}
-	small := operator{"aten::mul", [][]int{{64}, {64}}, []string{"float", "float"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>>", 2, nil}}, nil}
+	add := operator{"aten::add", [][]int{{8192, 8192}, {8192, 8192}, {}}, []string{"float", "float", "Scalar"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>", 500, nil}}, nil, 0}
+	small := operator{"aten::mul", [][]int{{64}, {64}}, []string{"float", "float"}, nil, []kernel{{"void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>>", 2, nil}}, nil, 0}
 	r := recording{a100, 4, []operator{product(4096, 4096, 4096, 800), product(4096, 4096, 4096, 600), add, small}}.roofline(t)
 	if r.Device != "A100 SXM4 80 GB" || r.ModelledNS != r.DeviceNS || r.DeviceNS != 1_902_000 {
 		t.Errorf("%s: %d of %d ns", r.Device, r.ModelledNS, r.DeviceNS)
@@ -195,8 +199,8 @@ func TestUnmodelled(t *testing.T) {
 	gemm := []kernel{{"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", 50, nil}}
 	r := recording{a100, 3, []operator{
 		product(1024, 1024, 1024, 50),
-		{"my::fused_linear", [][]int{{5}}, []string{bf16}, nil, gemm, nil},
-		{"aten::convolution", [][]int{{1, 3, 8, 8}, {4, 3, 3, 3}, {}, {}, {}, {}, {}, {}, {}}, []string{bf16, bf16, "", "", "", "", "", "", ""}, nil, gemm, nil},
+		{"my::fused_linear", [][]int{{5}}, []string{bf16}, nil, gemm, nil, 0},
+		{"aten::convolution", [][]int{{1, 3, 8, 8}, {4, 3, 3, 3}, {}, {}, {}, {}, {}, {}, {}}, []string{bf16, bf16, "", "", "", "", "", "", ""}, nil, gemm, nil, 0},
 	}}.roofline(t)
 	got := map[string]string{}
 	for _, u := range r.Unmodelled {
@@ -216,7 +220,7 @@ func TestUnmodelled(t *testing.T) {
 // Fused attention computes its scores twice in training: MFU counts them once.
 func TestRecomputedScores(t *testing.T) {
 	dims, types := [][]int{{2, 16, 1024, 64}, {2, 16, 1024, 64}, {2, 16, 1024, 64}, {2, 16, 1024, 64}}, []string{bf16, bf16, bf16, bf16}
-	r := recording{a100, 3, []operator{{"aten::_scaled_dot_product_flash_attention_backward", dims, types, nil, []kernel{{"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel_bf16", 400, nil}}, nil}}}.roofline(t)
+	r := recording{a100, 3, []operator{{"aten::_scaled_dot_product_flash_attention_backward", dims, types, nil, []kernel{{"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel_bf16", 400, nil}}, nil, 0}}}.roofline(t)
 	if math.Abs(r.MFU/r.HFU-0.8) > 1e-9 {
 		t.Errorf("HFU %v, MFU %v", r.HFU, r.MFU)
 	}
@@ -300,7 +304,7 @@ func TestCollectives(t *testing.T) {
 	call := func(kind string, us, in, out int) operator {
 		return operator{"c10d::" + kind, [][]int{{in}}, []string{bf16}, nil, []kernel{{"ncclDevKernel_" + kind, us, map[string]any{
 			"Collective name": kind, "In msg nelems": in, "Out msg nelems": out, "Group size": 8, "dtype": "BFloat16",
-		}}}, nil}
+		}}}, nil, 0}
 	}
 	r := recording{a100, 3, []operator{
 		product(1024, 1024, 1024, 50), call("allreduce_", 120, 1<<20, 1<<20), call("allreduce_", 100, 1<<20, 1<<20), call("_allgather_base_", 22, 25_136, 201_088),
@@ -325,7 +329,7 @@ func TestCollectives(t *testing.T) {
 // Lists of tensors are recorded without their type, which the kernel's name has.
 func TestLists(t *testing.T) {
 	list := func(op, kernelName string) operator {
-		return operator{op, []any{[][]int{{1 << 20}, {1 << 20}}, []int{}}, []string{"TensorList", "Scalar"}, nil, []kernel{{kernelName, 50, nil}}, nil}
+		return operator{op, []any{[][]int{{1 << 20}, {1 << 20}}, []int{}}, []string{"TensorList", "Scalar"}, nil, []kernel{{kernelName, 50, nil}}, nil, 0}
 	}
 	for name, bytes := range map[string]float64{
 		"void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 2, 64, 64>": 2,
@@ -377,6 +381,39 @@ func TestTensorProductsByRange(t *testing.T) {
 	}
 }
 
+// Gradients run outside the range. Their irreps are in the range around the forward operator of the same autograd node.
+func TestTensorProductGradientsByRange(t *testing.T) {
+	types := []string{"unsigned char", "Scalar", "float", "float", "float", "float"}
+	forward := func(text string, seq int) operator {
+		return operator{name: text, inner: []operator{{
+			name: "libtorch_tp_jit::jit_tp_forward", dims: [][]int{{900}, {}, {50000, 6}, {50000, 3}, {50000, 2}, {}}, types: types,
+			kernels: []kernel{{"forward", 90, nil}}, seq: seq,
+		}}}
+	}
+	backward := func(out, seq int) operator {
+		return operator{name: "GeneratedBackwardFor_libtorch_tp_jit_jit_tp_forward_defaultBackward", dims: []int{}, types: []string{}, seq: seq, inner: []operator{{
+			name: "libtorch_tp_jit::jit_tp_backward", dims: [][]int{{900}, {}, {50000, 6}, {50000, 3}, {50000, 2}, {50000, out}}, types: types,
+			kernels: []kernel{{"backward", 200, nil}},
+		}}}
+	}
+	r := recording{a100, 1, []operator{
+		forward("TensorProduct(2x1o x 1x1o -> 2x0e | 2 paths | 2 weights)", 5), forward("TensorProduct(2x1o x 1x1o -> 2x1e | 2 paths | 2 weights)", 6),
+		backward(6, 6), backward(2, 5), backward(2, 99),
+	}}.roofline(t)
+	flops := map[float64]bool{}
+	for _, o := range r.Operators {
+		if o.Name == "libtorch_tp_jit::jit_tp_backward" {
+			flops[o.FLOPs/50000] = true
+		}
+	}
+	if len(flops) != 2 || !flops[62] || !flops[4*6+2*4*6+2*(4*3+3)] {
+		t.Errorf("FLOPs of a row: %v", flops)
+	}
+	if u := r.Unmodelled; len(u) != 1 || u[0].NS != 200_000 || !strings.Contains(u[0].Reason, "irreps") {
+		t.Errorf("%+v", u)
+	}
+}
+
 // A program with new shapes in every call does not fill the document; the time of those left out is told.
 func TestManyShapes(t *testing.T) {
 	var ops []operator
@@ -392,7 +429,7 @@ func TestManyShapes(t *testing.T) {
 // A recording without shapes has no roofline.
 func TestNoShapes(t *testing.T) {
 	for _, name := range []string{"aten::view", "aten::mm"} { // without a model, and with one
-		x := recording{a100, 3, []operator{{name, nil, nil, nil, []kernel{{"k", 5, nil}}, nil}}}.index(t)
+		x := recording{a100, 3, []operator{{name, nil, nil, nil, []kernel{{"k", 5, nil}}, nil, 0}}}.index(t)
 		if rules.Rules(x, x.NewLedger()); x.Roofline != nil {
 			t.Errorf("%s: %+v", name, x.Roofline)
 		}

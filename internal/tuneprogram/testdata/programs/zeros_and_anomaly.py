@@ -11,8 +11,8 @@ optimizer = torch.optim.SGD(cell.parameters(), lr=0.01)
 words = torch.randint(0, 60000, (8, 12))
 for _ in range(100000):
     model.zero_grad(set_to_none=False)
-    h = torch.zeros(8, 32)
+    inputs, h = table(words), torch.zeros(8, 32)
     for t in range(12):
-        h = cell(table(words[:, t]), h)
+        h = cell(inputs[:, t], h)
     h.square().mean().backward()
     optimizer.step()
