@@ -43,8 +43,22 @@ type Roofline struct {
 	// Recomputed reports that the backward pass recomputes activations, so that MFU is unknown.
 	Recomputed bool `json:"recomputed,omitempty"`
 	// Rows maps indexes into Trace.GPU to indexes into Operators, -1 none; nil in an analysis that was read from a file.
-	Rows    []int32 `json:"-"`
-	Assumed bool    `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
+	Rows []int32 `json:"-"`
+	// Order lists the operations of one steady step in the order of their starts; nil without steps, and in an analysis
+	// that was read from a file.
+	Order   []OrderedOp `json:"-"`
+	Assumed bool        `json:"assumed,omitempty"` // no strides were recorded: operands are assumed to be dense
+}
+
+// OrderedOp is a device operation in the order of a step.
+type OrderedOp struct {
+	Kernel string
+	Blocks int64
+	NS     int64
+	// Row is the index of the operator in Operators, -1 none. Op is the name of an operator without a known cost.
+	Row   int32
+	Op    string
+	Graph bool // replayed by a graph, so that its operator was not recorded
 }
 
 // RooflineKey identifies an operator and its arguments in a trace by the operator's name and by Host.Stack, the number
@@ -111,6 +125,9 @@ type CollectiveRate struct {
 	AlgorithmBytesPerS float64 `json:"algorithm_bytes_per_s"`
 	BusBytesPerS       float64 `json:"bus_bytes_per_s"`
 }
+
+// ReasonReplayed is the reason of a kernel that a graph launched.
+const ReasonReplayed = "replayed by a graph, without an operator"
 
 // UnmodelledRuntime is device time per step without a cost model, with the reason.
 type UnmodelledRuntime struct {

@@ -136,3 +136,37 @@ func precisionOfType(t string) string {
 	}
 	return ""
 }
+
+// isReplayed reports whether a graph launched an operation.
+func (c *counter) isReplayed(op *model.GPU) bool {
+	return op.Graph || op.Launch >= 0 && c.x.Call(op.Launch) == model.CallGraph
+}
+
+// orderOps lists the operations of the device in the middle one of the steady steps. rows are those of Roofline.Rows.
+func (c *counter) orderOps(d *analyze.DeviceTime, rows []int32) (order []analyze.OrderedOp) {
+	var steady []model.Span
+	for i := range c.x.Steps {
+		if s := &c.x.Steps[i]; !s.Dropped {
+			steady = append(steady, s.Window)
+		}
+	}
+	if len(steady) == 0 {
+		return nil
+	}
+	t, step := c.x.T, steady[len(steady)/2]
+	for _, g := range d.Ops {
+		op := &t.GPU[g]
+		if op.Start < step.Start || op.Start >= step.End {
+			continue
+		}
+		o := analyze.OrderedOp{Kernel: t.Name(op.Name), Blocks: op.Blocks, NS: op.Dur(), Row: rows[g], Graph: c.isReplayed(op)}
+		if h := c.x.EnclosingOp(g); o.Row < 0 && h >= 0 {
+			if costed := c.costedOp(h); costed >= 0 {
+				h = costed
+			}
+			o.Op = t.Name(t.Host[h].Name)
+		}
+		order = append(order, o)
+	}
+	return order
+}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// leastArgs: if operators with recorded arguments have less than this share of device time, the recording was
-	// made without shapes, and there is no roofline.
+	// leastArgs: if operators with recorded arguments and replayed kernels together have less than this share of device
+	// time, the recording was made without shapes, and there is no roofline.
 	leastArgs = 0.01
 	// HFU and MFU are omitted if less than leastCounted of the time of matrix products, convolutions and attention has
 	// known FLOPs. The FLOPs of products that a CUDA graph replays are unknown.
@@ -62,6 +62,7 @@ func Of(x *analyze.Index, precision func(kernel model.NameID) string) *analyze.R
 		return nil
 	}
 	out := c.buildRoofline(&x.T.Devices[d.Device])
+	out.Order = c.orderOps(d, out.Rows)
 	out.Collectives = c.countCollectives(d, float64(x.SteadySteps()))
 	return out
 }
@@ -125,7 +126,11 @@ func (c *counter) addDevice(d *analyze.DeviceTime, counts bool) {
 			c.durations = append(c.durations, op.Dur())
 		}
 		if id < 0 || crossesLink(op) || c.x.Class(g) == model.Communication {
-			c.uncostedNS[c.reasonFor(g, op)] += op.Dur()
+			reason := c.reasonFor(g, op)
+			c.uncostedNS[reason] += op.Dur()
+			if reason.reason == analyze.ReasonReplayed {
+				c.withArgsNS += op.Dur()
+			}
 			continue
 		}
 		c.withArgsNS += op.Dur()
@@ -217,8 +222,8 @@ func (c *counter) reasonFor(g int32, op *model.GPU) uncosted {
 		return uncosted{t.Name(op.Name), "XLA recorded no cost"}
 	case op.Kind != model.Kernel:
 		return uncosted{strings.ToLower(op.Kind.String()), "outside any operator"}
-	case op.Graph || op.Launch >= 0 && c.x.Call(op.Launch) == model.CallGraph:
-		return uncosted{t.Name(op.Name), "replayed by a graph, without an operator"}
+	case c.isReplayed(op):
+		return uncosted{t.Name(op.Name), analyze.ReasonReplayed}
 	case op.Launch < 0:
 		return uncosted{t.Name(op.Name), "its launch is not in the recording"}
 	case h < 0:

@@ -307,10 +307,10 @@ func TestDocument(t *testing.T) {
 	ev := "[" + op("a", 1) + "]"
 	props := `[{"id": 1, "name": "Card \"B\"", "totalGlobalMem": 85018279936, "computeMajor": 9, "computeMinor": 0, "numSms": 132}, {"id": 0, "name": "A", "computeMajor": 7, "computeMinor": 5}]`
 	for _, c := range []struct{ name, in, rank, devices, warnings string }{
-		{"devices before", `{"deviceProperties": ` + props + `, "traceEvents": ` + ev + `}`, "-1/0", "[{0 A 7 5 0 0 0 0 0 } {1 Card \"B\" 9 0 132 85018279936 0 0 0 }]", ""},
-		{"devices after", `{"traceEvents": ` + ev + `, "deviceProperties": ` + props + `}`, "-1/0", "[{0 A 7 5 0 0 0 0 0 } {1 Card \"B\" 9 0 132 85018279936 0 0 0 }]", ""},
-		{"one device by another number", `{"deviceProperties": [{"id": 0, "name": "A"}], "traceEvents": [` + op("a", 1) + `,` + kernelOf("k", 9) + `]}`, "-1/0", "[{9 A 0 0 0 0 0 0 0 }]", ""},
-		{"two devices by other numbers", `{"deviceProperties": [{"id": 0, "name": "A"}], "traceEvents": [` + op("a", 1) + `,` + kernelOf("k", 9) + `,` + kernelOf("l", 8) + `]}`, "-1/0", "[{0 A 0 0 0 0 0 0 0 } {8  0 0 0 0 0 0 0 } {9  0 0 0 0 0 0 0 }]", ""},
+		{"devices before", `{"deviceProperties": ` + props + `, "traceEvents": ` + ev + `}`, "-1/0", "[{0 A 7 5 0 0 0 0 0 0 } {1 Card \"B\" 9 0 132 85018279936 0 0 0 0 }]", ""},
+		{"devices after", `{"traceEvents": ` + ev + `, "deviceProperties": ` + props + `}`, "-1/0", "[{0 A 7 5 0 0 0 0 0 0 } {1 Card \"B\" 9 0 132 85018279936 0 0 0 0 }]", ""},
+		{"one device by another number", `{"deviceProperties": [{"id": 0, "name": "A"}], "traceEvents": [` + op("a", 1) + `,` + kernelOf("k", 9) + `]}`, "-1/0", "[{9 A 0 0 0 0 0 0 0 0 }]", ""},
+		{"two devices by other numbers", `{"deviceProperties": [{"id": 0, "name": "A"}], "traceEvents": [` + op("a", 1) + `,` + kernelOf("k", 9) + `,` + kernelOf("l", 8) + `]}`, "-1/0", "[{0 A 0 0 0 0 0 0 0 0 } {8  0 0 0 0 0 0 0 0 } {9  0 0 0 0 0 0 0 0 }]", ""},
 		{"rank", `{"traceEvents":` + ev + `,"distributedInfo":{"backend":"nccl","pg_config":[{"rank":9}],"rank":3,"world_size":8}}`, "3/8", "[]", ""},
 		{"rank as a string", `{"distributedInfo":{"rank":"2","world_size":"4"},"traceEvents":` + ev + `}`, "2/4", "[]", ""},
 		{"marks in what is skipped", `{"metadata": {"a": "x \" y", "b": "C:\\", "traceEvents": [1]}, "n": -1.5e3, "t": true, "e": "", "traceEvents": ` + ev + `}`, "-1/0", "[]", ""},
