@@ -60,6 +60,42 @@ func (x *Index) areInLayers(g *rangeGroup) bool {
 	})
 }
 
+// onePassName matches ranges named for one forward or backward pass, or for one step.
+var onePassName = lazyregexp.New(`(?i)(^|[^a-z])(forward|fwd|backward|bwd|step|iteration|iter)([^a-z]|$)`)
+
+// areLayersOfPass reports whether repeated launches are the layers of one pass: a range named for one pass or step
+// encloses all repeats, or the repeats are only the backward pass, or only a forward pass before the backward pass.
+// steps is the time of all repeats on the host.
+func (x *Index) areLayersOfPass(steps model.Span) bool {
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind == model.Annotation && h.Start <= steps.Start && h.End >= steps.End && onePassName.MatchString(x.T.Name(h.Name)) {
+			return true
+		}
+	}
+	var forward, backward model.Span // from the first launch to the last
+	inside := [2]bool{}
+	for _, g := range x.launched {
+		op := x.gpuOp[g]
+		if op < 0 {
+			continue
+		}
+		at, pass, k := x.T.Host[x.T.GPU[g].Launch].Start, &forward, 0
+		if x.Info[x.T.Host[op].Name].Flags&NameBackward != 0 || x.InBackward(op) {
+			pass, k = &backward, 1
+		}
+		if *pass == (model.Span{}) {
+			*pass = model.Span{Start: at, End: at}
+		}
+		pass.Start, pass.End = min(pass.Start, at), max(pass.End, at)
+		inside[k] = inside[k] || at >= steps.Start && at < steps.End
+	}
+	if backward == (model.Span{}) || inside[0] == inside[1] {
+		return false
+	}
+	return inside[1] || backward.Start >= steps.End
+}
+
 // countInEach returns the number of events of inner that each event of outer encloses; 0 if the number differs between
 // events of outer. Both lists are sorted by start.
 func (x *Index) countInEach(outer, inner []int32) int {

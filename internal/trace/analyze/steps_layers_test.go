@@ -54,3 +54,55 @@ func TestLayersAreNoSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestLayersInLaunchOrder: launches that repeat within one pass are layers. The pass is marked by a range around all of
+// them, or by the autograd engine's operators.
+func TestLayersInLaunchOrder(t *testing.T) {
+	kernels := []string{"gemm_qk", "softmax", "gemm_v", "gelu", "norm"}
+	build := func(add func(b *builder, at func(repeat, kernel int64) int64)) *Index {
+		b := newBuilder()
+		b.t.Format = model.Nsys
+		at := func(repeat, kernel int64) int64 { return 10_000 + repeat*5000 + kernel*900 + repeat%3*7 }
+		for r := range int64(12) {
+			for k, name := range kernels {
+				from := at(r, int64(k))
+				b.launch(name, from, 50, from+100, from+700)
+			}
+		}
+		add(b, at)
+		return b.index(t)
+	}
+	// pass adds operators around the repeats' launches, and one launch before or after all repeats.
+	pass := func(b *builder, at func(repeat, kernel int64) int64, repeats, single string, singleAt int64) {
+		for r := range int64(12) {
+			for k := range int64(len(kernels)) {
+				b.host(model.Op, repeats, at(r, k)-20, at(r, k)+80)
+			}
+		}
+		b.host(model.Op, single, singleAt, singleAt+100)
+		b.launch("loss", singleAt+10, 50, singleAt+20, singleAt+90)
+	}
+	const engine = "autograd::engine::evaluate_function: MmBackward0"
+	for name, c := range map[string]struct {
+		add   func(b *builder, at func(repeat, kernel int64) int64)
+		steps bool
+	}{
+		"no marks": {func(*builder, func(int64, int64) int64) {}, true},
+		"a range of one forward pass": {func(b *builder, _ func(int64, int64) int64) {
+			b.host(model.Annotation, "forward pass", 100, 90_000, onLane(1))
+		}, false},
+		"a range of the whole program": {func(b *builder, _ func(int64, int64) int64) {
+			b.host(model.Annotation, "forward_benchmark profile", 20_000, 30_000, onLane(1)).host(model.Annotation, "main loop", 100, 90_000, onLane(2))
+		}, true},
+		"backward of one step": {func(b *builder, at func(int64, int64) int64) { pass(b, at, engine, "aten::mm", 500) }, false},
+		"forward of one step":  {func(b *builder, at func(int64, int64) int64) { pass(b, at, "aten::mm", engine, 80_000) }, false},
+		"evaluation after one step": {func(b *builder, at func(int64, int64) int64) {
+			pass(b, at, "aten::mm", engine, 500)
+		}, true},
+		"inference": {func(b *builder, at func(int64, int64) int64) { pass(b, at, "aten::mm", "aten::zeros", 500) }, true},
+	} {
+		if x := build(c.add); strings.HasPrefix(x.StepSource, launchOrderSource) != c.steps {
+			t.Errorf("%s: %d steps of %q", name, len(x.Steps), x.StepSource)
+		}
+	}
+}

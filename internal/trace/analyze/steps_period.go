@@ -76,6 +76,9 @@ func (x *Index) findLaunchSteps() bool {
 	if f == nil {
 		return false
 	}
+	if whole := (model.Span{Start: o.all[f.Steps[0].From].At, End: o.all[f.Steps[len(f.Steps)-1].To].At}); x.areLayersOfPass(whole) {
+		return false
+	}
 	x.StepSource, x.StepLaunches = launchOrderSource, f.Launches
 	if f.Joined > 1 {
 		x.StepSource += fmt.Sprintf(", %d repeats joined to a step", f.Joined)
