@@ -17,12 +17,15 @@ const (
 	unmodelledRows = 3
 	// shapesWidth limits the shapes in a row, in characters, so that the row's figures fit on the page.
 	shapesWidth = 30
+	// leastModelled: with less than 1/leastModelled of the device's time in operators with a cost, there is no table.
+	leastModelled = 100
 )
 
-// rooflineBlocks compares operators with the device's peak rates; none without recorded shapes.
+// rooflineBlocks compares operators with the device's peak rates; none without recorded shapes, or if a graph replays
+// nearly all kernels.
 func rooflineBlocks(a *analyze.Analysis) []Block {
 	r := a.Roofline
-	if r == nil || r.DeviceNS <= 0 || len(r.Operators) == 0 {
+	if r == nil || r.ModelledNS <= 0 || r.ModelledNS*leastModelled < r.DeviceNS {
 		return nil
 	}
 	return []Block{Text{S: rooflineLead(a, r)}, rooflineTable(a, r), unmodelledTable(a, r), collectiveTable(a, r)}
