@@ -155,11 +155,11 @@ func (e *engine) listMasked(best Set) ([]*row, error) {
 	}
 	gains := map[string]float64{}
 	for _, b := range run.Blocks {
-		if g := listBlockGains(b); isBetter(g) {
+		if g := listBlockGains(b); isBetter(g) && isPromising(g) {
 			gains[b.Name] = stat.Mean(g, nil)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(r *row) bool { return gains[r.Name()] <= math.Log(promising) })
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return gains[r.Name()] == 0 })
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(gains[b.Name()], gains[a.Name()]) })
 	return bestOfChoices(rows), nil
 }
@@ -191,7 +191,7 @@ func (r *row) useBlocks(b tune.Switched) {
 	if r.undecided = len(gains) > 0; !r.undecided {
 		return
 	}
-	if isBetter(gains) || stat.Mean(gains, nil) <= math.Log(promising) {
+	if isBetter(gains) || !isPromising(gains) {
 		r.gains, r.switched, r.undecided = gains, true, false
 	}
 }
