@@ -67,7 +67,7 @@ type Device struct {
 	PeakRounded  int64  `json:"peak_rounded_bytes"`
 	End          Moment `json:"end"`
 	// Rise is the growth of tensors from the first event to the last, bytes; negative if they shrink. Still reports
-	// that the events are only marks and change no memory.
+	// that the events change almost no memory, so that the peak before the end is unknown.
 	Rise  int64 `json:"rise_bytes,omitempty"`
 	Still bool  `json:"still,omitempty"`
 	// SegmentsRequested counts driver calls that map memory, SegmentsReturned those that unmap memory.

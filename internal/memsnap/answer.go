@@ -50,9 +50,9 @@ func (a *Analysis) fullest() *Device {
 
 // noFindingAnswer returns the answer for a device without an error, a leak or a large saving.
 func (d *Device) noFindingAnswer() gpuprof.Answer {
-	if d.Events == 0 || d.Still {
+	if d.HasOneMoment() {
 		return gpuprof.Answer{Verdict: "not decided", Tone: gpuprof.ToneUnsure, Bar: d.peakBar(),
-			Sentence: fmt.Sprintf("Tensors hold %s%s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.holderText())}
+			Sentence: fmt.Sprintf("Tensors hold %s%s, and the snapshot has no event that would show when they came.", gpuprof.FormatBytes(float64(d.End.Requested)), d.largestLine())}
 	}
 	none := fmt.Sprintf("no change was found that saves %s or more, and %.0f %% of the peak", gpuprof.FormatBytes(trifleBytes), 100*mediumPart)
 	if limit := d.unjudgedText(); limit != "" {
@@ -123,6 +123,19 @@ func (d *Device) holderText() string {
 		return before
 	}
 	return fmt.Sprintf(", the largest part of it, %.0f %%, from %s", percent(d.Peak.Sites[i].Bytes), d.Peak.Sites[i].Where)
+}
+
+// HasOneMoment reports whether the snapshot shows its end alone: it has no events that allocate or free much.
+func (d *Device) HasOneMoment() bool { return d.Events == 0 || d.Still }
+
+// largestLine names the line that holds most at the end; "" if no line is known.
+func (d *Device) largestLine() string {
+	for _, s := range d.End.Sites {
+		if s.Where != beforeRecording && s.Where != noFrame {
+			return fmt.Sprintf(", the largest line %s of it, %s", gpuprof.FormatBytes(float64(s.Bytes)), s.Where)
+		}
+	}
+	return ""
 }
 
 // leastHolder is the smallest share of the peak with which holderText names a single line.

@@ -62,8 +62,11 @@ func (s *classifier) classify(a *allocation) Category {
 	case t.workspace:
 		return Workspace
 	case s.inferred:
-		if t.autograd && s.r.Stacks {
+		switch {
+		case t.autograd && s.r.Stacks:
 			return Autograd
+		case s.freedByBackward(a):
+			return Activation
 		}
 		return Other
 	}
@@ -82,10 +85,15 @@ func (s *classifier) classify(a *allocation) Category {
 		return BackwardTemporary
 	case k+1 < len(steps) && outlives(a, steps[k+1].Last), k == 0 && a.asked == never:
 		return Persistent
-	case a.asked != never && s.r.Freed && s.traits[from.freedBy].autograd:
+	case s.freedByBackward(a):
 		return Activation
 	}
 	return Other
+}
+
+// freedByBackward reports whether the backward pass frees an allocation.
+func (s *classifier) freedByBackward(a *allocation) bool {
+	return a.asked != never && s.r.Freed && s.traits[s.r.S.originOf(a).freedBy].autograd
 }
 
 // classifyBefore returns the category of memory from before the recording. A block that is live at the end has the

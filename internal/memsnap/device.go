@@ -69,9 +69,10 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
 	step, reserved := 0, r.Start.Reserved
-	d.Still = n > 0
+	low := r.Start.Requested
 	r.eachEvent(func(event int, act Action, row *allocation, l Level, micros int64) {
-		d.countEvent(act)
+		d.countCall(act)
+		low = min(low, l.Requested)
 		if l.Requested > t.level.Requested {
 			t.peak, t.level, t.micros = event, l, micros
 		}
@@ -101,20 +102,21 @@ func (d *Device) findLevels(r *Replay) *topEvents {
 		t.last = micros
 	})
 	t.columns = s.Event
+	d.Still = n > 0 && d.SegmentsReturned+d.SegmentsRequested == 0 && (t.level.Requested-low)*leastMoved <= t.level.Requested
 	return t
 }
 
-// countEvent counts driver calls, and clears Still if the event changes memory.
-func (d *Device) countEvent(act Action) {
+// leastMoved: events that change tensors by at most 1/leastMoved show no memory that comes or goes.
+const leastMoved = 1000
+
+// countCall counts driver calls.
+func (d *Device) countCall(act Action) {
 	switch {
 	case act == SegmentFree || act == SegmentUnmap:
 		d.SegmentsReturned++
 	case act.isSegmentCall():
 		d.SegmentsRequested++
-	case act == Unknown || act > FreeCompleted:
-		return
 	}
-	d.Still = false
 }
 
 // add adds the memory level after an event to the last column, or starts a new column.

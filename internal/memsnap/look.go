@@ -116,6 +116,8 @@ func (d *Device) Shown() (m *Moment, when string) {
 		return &d.At.Moment, d.At.Name
 	case len(d.OOMs) > 0:
 		return &d.OOMs[0].Moment, "the out-of-memory error"
+	case d.HasOneMoment():
+		return &d.End, "the end"
 	}
 	return &d.Peak, "the peak"
 }

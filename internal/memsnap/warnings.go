@@ -37,7 +37,7 @@ func (a *Analysis) addWarnings(all []*Snapshot) {
 			add(gpuprof.Warning{Code: "replay-stopped", Text: "the recording has too many free blocks at once, so other settings of the allocator were not replayed", Fix: "record fewer steps: the rest of the analysis has all events"})
 		}
 		if d.Events > 0 && r.Stacks && d.Inferred {
-			add(gpuprof.Warning{Code: "kinds-unknown", Text: "the file marks no steps of an optimizer, so gradients, activations and states are not told apart", Fix: "record with PyTorch 2.5 or newer, and whole training steps"})
+			add(gpuprof.Warning{Code: "kinds-unknown", Text: "the file marks no steps of an optimizer, so gradients and states are not told apart, and activations only where the backward pass frees them", Fix: "record with PyTorch 2.5 or newer, and whole training steps"})
 		}
 	}
 }

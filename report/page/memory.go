@@ -67,6 +67,9 @@ func memoryMeta(d *memsnap.Device) []string {
 	if n := len(d.Steps); n > 0 {
 		out = append(out, gpuprof.Plural(n, "step"))
 	}
+	if d.HasOneMoment() {
+		return append(out, bytesText(d.End.Requested)+" of tensors at its end, "+bytesText(d.End.Reserved)+" reserved")
+	}
 	return append(out, "peak "+bytesText(d.Peak.Requested)+" of tensors, "+bytesText(d.PeakReserved)+" reserved")
 }
 
