@@ -36,9 +36,12 @@ func (f Fill) Launch(out any, n int) Launch {
 	}}
 }
 
-// Poison fills buffers with NaN, so that a check finds values that a stage did not write.
+// Poison fills buffers with NaN and skips nil, so that a check finds values that a stage did not write.
 func Poison(dev device.Device, on device.Stream, bufs ...device.Buffer) error {
 	for _, b := range bufs {
+		if b == nil {
+			continue
+		}
 		fill, err := Fill{Value: float32(math.NaN())}.Bind(dev, b, b.Len()/4, 0, 0)
 		if err != nil {
 			return err

@@ -23,21 +23,24 @@ const (
 	sampledRows = 64
 	// wholeMultiplyAdds is the number of multiply-adds up to which all outputs are checked: half a second on one core.
 	wholeMultiplyAdds = 3e8
-	// poisonWord is the bits of a NaN that a check writes to each output before the group of launches overwrites it.
-	poisonWord = 0x7fc00000
 )
 
-// checker runs one batch of images through a slot, one group of launches at a time. It fills each output with NaN
-// before the group runs. Afterwards it compares the output with float64 results from the group's own inputs.
+// checker runs one batch of images through a slot, one group of launches at a time. It compares each output with
+// float64 results from the group's own inputs. Errs has an element per kind of group.
 type checker struct {
+	op.Checker
 	n    *Net
-	s    device.Stream
 	slot int
 	ids  []int
 	rng  *rand.Rand
-	errs [kindCount]op.ErrorNorm
 	rows [kindCount][2]int // per kind: number of outputs compared, and of all outputs
-	raw  []float32         // a norm's input: the norm works in place
+}
+
+func (n *Net) newChecker(s device.Stream, slot int, ids []int) *checker {
+	return &checker{
+		Checker: op.Checker{Mem: &n.mem, Stream: s, Errs: make([]op.ErrorNorm, kindCount)},
+		n:       n, slot: slot, ids: ids, rng: rand.New(rand.NewPCG(n.o.Seed, 11)),
+	}
 }
 
 // Check fills a slot with the images ids and compares every group with float64 results. It also compares the logits of
@@ -46,114 +49,97 @@ func (n *Net) Check(ctx context.Context, s device.Stream, slot int, ids []int) (
 	if slot < 0 || slot >= len(n.slots) || len(ids) < 1 || len(ids) > n.o.MaxBatch {
 		return nil, unknownSlot(slot, len(ids), n.o)
 	}
-	c := &checker{n: n, s: s, slot: slot, ids: ids, rng: rand.New(rand.NewPCG(n.o.Seed, 11))}
-	if err := c.poisonSlot(); err != nil {
-		return nil, err
+	c := n.newChecker(s, slot, ids)
+	if c.fillSlot(); n.o.Preprocess == OnHost { // the images arrive preprocessed
+		c.checkPrepared()
 	}
-	if n.o.Preprocess == OnHost { // the images arrive preprocessed
-		c.errs[Prepare].Used = true
-		if err := c.checkPrepared(); err != nil {
-			return nil, err
-		}
+	if c.Err != nil {
+		return nil, c.Err
 	}
 	for g := range n.groups {
-		if err := c.checkGroup(g); err != nil {
-			return c.stageChecks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, err)
+		if c.checkGroup(&n.groups[g], g); c.Err != nil {
+			return c.stageChecks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, c.Err)
 		}
 		if err := ctx.Err(); err != nil {
 			return c.stageChecks(), err
 		}
 	}
-	logits, err := c.checkLogits(ctx)
-	if err != nil {
-		return c.stageChecks(), err
+	got := c.Read(n.Logits(slot), 0, n.o.Classes)
+	want, err := n.Reference(ctx, ids[0])
+	if c.Stops(err) {
+		return c.stageChecks(), c.Err
 	}
-	return append(c.stageChecks(), logits), nil
+	return append(c.stageChecks(), loop.CheckOf("logits", want.Apart(got), n.Tolerance(), 1, len(ids))), nil
 }
 
-func (c *checker) poisonSlot() error {
-	sl := &c.n.slots[c.slot]
-	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.sums) {
-		if b == nil {
-			continue
-		}
-		fn, err := c.n.dev.Load(&fillKernel)
-		if err != nil {
-			return err
-		}
-		var a device.Args
-		v := device.View[resnetFillView](&a)
-		v.out.Set(b, 0)
-		v.word.Set(poisonWord)
-		if err := c.s.Launch(fn, b.Len()/4, &a); err != nil {
-			return err
-		}
-	}
-	size := c.n.InputBytes()
-	in := make([]byte, (len(c.ids)*size+3)/4*4)
+// fillSlot sends the images to the slot. It fills all other memory of the slot with NaN, so that the check finds an
+// output that a group does not write.
+func (c *checker) fillSlot() {
+	sl, size := &c.n.slots[c.slot], c.n.InputBytes()
+	c.Stops(op.Poison(c.n.dev, c.Stream, append(sl.act[:], sl.raw, sl.cols, sl.sums)...))
+	in := make([]float32, (len(c.ids)*size+3)/4)
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(in))), 4*len(in))
 	for i, id := range c.ids {
-		c.n.Fill(in[i*size:(i+1)*size], id)
+		c.n.Fill(bytes[i*size:(i+1)*size], id)
 	}
-	return op.Send(c.n.dev, c.s, c.n.Input(c.slot), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(in))), len(in)/4))
+	c.Stops(op.Send(c.n.dev, c.Stream, c.n.Input(c.slot), in))
 }
 
-func (c *checker) read(act, words int) ([]float32, error) {
-	return op.Receive(c.n.dev, c.s, c.n.slots[c.slot].act[act], 0, len(c.ids)*words)
-}
-
-func (c *checker) checkGroup(g int) error {
-	gr := &c.n.groups[g]
-	if gr.Kind == Norm {
-		cv := gr.layer.conv
-		var err error
-		if c.raw, err = c.read(cv.dst, cv.out*cv.pixels()); err != nil {
-			return err
-		}
+// checkGroup launches group number g and compares its output.
+func (c *checker) checkGroup(gr *group, g int) {
+	var raw [][]float32
+	if gr.Kind == Norm { // works in place
+		raw = c.readImages(gr.layer.conv.dst, gr.layer.conv.out, gr.layer.conv.pixels())
 	}
-	if err := c.n.Enqueue(c.s, c.slot, g, len(c.ids)); err != nil {
-		return err
+	if c.Stops(c.n.Enqueue(c.Stream, c.slot, g, len(c.ids))) || c.Stops(c.Stream.Sync()) {
+		return
 	}
-	if err := c.s.Sync(); err != nil {
-		return err
-	}
-	c.errs[gr.Kind].Used = true
 	switch gr.Kind {
 	case Prepare:
-		return c.checkPrepared()
+		c.checkPrepared()
 	case Conv, Linear:
-		return c.checkConv(gr)
+		c.checkConv(gr)
 	case Norm:
-		return c.checkNorm(gr)
+		c.checkNorm(gr, raw)
+	default:
+		c.checkSimple(gr.layer)
 	}
-	return c.checkSimple(gr)
 }
 
-// imagePlanes returns one image of an activation as [channels][size][size].
-func (c *checker) imagePlanes(v []float32, image, channels, pixels int) []float32 {
-	v = v[image*channels*pixels:][:channels*pixels]
-	if c.n.o.Layout == NCHW {
-		return v
+// readImages reads an activation of every image as [channels][size][size]. It returns nil for the images of a residual
+// that the layer does not have (act < 0).
+func (c *checker) readImages(act, channels, pixels int) [][]float32 {
+	out, n := make([][]float32, len(c.ids)), channels*pixels
+	if act < 0 {
+		return out
 	}
-	out := make([]float32, len(v))
-	for p := range pixels {
-		for ch := range channels {
-			out[ch*pixels+p] = v[p*channels+ch]
+	v := c.Read(c.n.slots[c.slot].act[act], 0, len(c.ids)*n)
+	for i := range out {
+		out[i] = v[i*n : (i+1)*n]
+		if c.n.o.Layout == NCHW {
+			continue
 		}
+		planes := make([]float32, n)
+		for at, v := range out[i] {
+			planes[at%channels*pixels+at/channels] = v
+		}
+		out[i] = planes
 	}
 	return out
 }
 
-func (c *checker) checkPrepared() error {
+// compareAll compares an activation of every image with ref(image).
+func (c *checker) compareAll(kind Kind, act, channels, pixels int, ref func(image int) []float64) {
+	for image, v := range c.readImages(act, channels, pixels) {
+		c.Errs[kind].Add(v, ref(image))
+	}
+	c.rows[kind][0] += len(c.ids) * pixels
+	c.rows[kind][1] += len(c.ids) * pixels
+}
+
+func (c *checker) checkPrepared() {
 	s := c.n.o.Shape
-	got, err := c.read(actInput, 3*s.Image*s.Image)
-	if err != nil {
-		return err
-	}
-	for i, id := range c.ids {
-		c.errs[Prepare].Add(c.imagePlanes(got, i, 3, s.Image*s.Image), refPrepare(s, c.n.Image(id)))
-	}
-	c.rows[Prepare] = [2]int{len(c.ids) * s.Image * s.Image, len(c.ids) * s.Image * s.Image}
-	return nil
+	c.compareAll(Prepare, actInput, 3, s.Image*s.Image, func(i int) []float64 { return refPrepare(s, c.n.Image(c.ids[i])) })
 }
 
 // pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first
@@ -176,110 +162,64 @@ func (c *checker) pickOutputs(kind Kind, cv conv) []int {
 	return out
 }
 
-// outputs are the inputs, residuals and results of a convolution, each by image as [channels][size][size].
-type outputs struct{ x, res, out [][]float32 }
-
-func (c *checker) readOutputs(cv conv) (outputs, error) {
-	var o outputs
-	for _, part := range []struct {
-		to              *[][]float32
-		act, ch, pixels int
-	}{{&o.x, cv.src, cv.in, cv.size * cv.size}, {&o.res, cv.res, cv.out, cv.pixels()}, {&o.out, cv.dst, cv.out, cv.pixels()}} {
-		if part.act < 0 {
-			continue
-		}
-		v, err := c.read(part.act, part.ch*part.pixels)
-		if err != nil {
-			return o, err
-		}
-		for i := range c.ids {
-			*part.to = append(*part.to, c.imagePlanes(v, i, part.ch, part.pixels))
-		}
+// endOfLayer applies the norm, the residual and the relu of a layer to output at of an image, [channels][size][size].
+// res is nil if the layer has no residual.
+func (c *checker) endOfLayer(gr *group, v float64, res []float32, at int) float64 {
+	cv := gr.layer.conv
+	scale, shift := c.n.w.Layers[gr.index].normOf(at / cv.pixels())
+	v = v*scale + shift
+	if res != nil {
+		v += float64(res[at])
 	}
-	return o, nil
-}
-
-func (c *checker) endsLayer(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
-
-func (c *checker) endOfLayer(gr *group, v float64, o int, res float64) float64 {
-	scale, shift := c.n.w.Layers[gr.index].normOf(o)
-	v = v*scale + shift + res
-	if gr.layer.conv.relu {
+	if cv.relu {
 		v = math.Max(v, 0)
 	}
 	return v
 }
 
-func (c *checker) checkConv(gr *group) error {
+func (c *checker) checkConv(gr *group) {
 	cv := gr.layer.conv
-	given, err := c.readOutputs(cv)
-	if err != nil {
-		return err
-	}
-	w, n := c.n.w.Layers[gr.index].Weight, cv.pixels()
+	w, n, e := c.n.w.Layers[gr.index].Weight, cv.pixels(), &c.Errs[gr.Kind]
+	x, res, out := c.readImages(cv.src, cv.in, cv.size*cv.size), c.readImages(cv.res, cv.out, n), c.readImages(cv.dst, cv.out, n)
 	for _, row := range c.pickOutputs(gr.Kind, cv) {
 		image, p := row/n, row%n
 		for o := range cv.out {
-			v := refConvAt(cv, given.x[image], w, o, p/cv.outSize, p%cv.outSize)
-			if c.endsLayer(cv) {
-				res := 0.0
-				if cv.res >= 0 {
-					res = float64(given.res[image][o*n+p])
-				}
-				v = c.endOfLayer(gr, v, o, res)
+			v, at := refConvAt(cv, x[image], w, o, p/cv.outSize, p%cv.outSize), o*n+p
+			if c.n.o.BN != Apart || cv.isLinear {
+				v = c.endOfLayer(gr, v, res[image], at)
 			}
-			c.errs[gr.Kind].Add(given.out[image][o*n+p:][:1], []float64{v})
+			e.Add(out[image][at:at+1], []float64{v})
 		}
 	}
 	if cv.isLinear { // see Logits.Apart
 		terms := 0.0
-		for _, x := range given.x {
+		for _, x := range x {
 			terms += refTerms(w, x)
 		}
-		c.errs[gr.Kind].Ref = max(c.errs[gr.Kind].Ref, terms)
+		e.Ref = max(e.Ref, terms)
 	}
-	return nil
 }
 
-func (c *checker) checkNorm(gr *group) error {
+// checkNorm compares a norm's output; raw is its input by image.
+func (c *checker) checkNorm(gr *group, raw [][]float32) {
 	cv := gr.layer.conv
-	given, err := c.readOutputs(cv)
-	if err != nil {
-		return err
-	}
-	n := cv.pixels()
-	for image := range c.ids {
-		raw := c.imagePlanes(c.raw, image, cv.out, n)
-		want := make([]float64, len(raw))
-		for i, v := range raw {
-			res := 0.0
-			if cv.res >= 0 {
-				res = float64(given.res[image][i])
-			}
-			want[i] = c.endOfLayer(gr, float64(v), i/n, res)
+	res := c.readImages(cv.res, cv.out, cv.pixels())
+	c.compareAll(Norm, cv.dst, cv.out, cv.pixels(), func(image int) []float64 {
+		want := make([]float64, len(raw[image]))
+		for i, v := range raw[image] {
+			want[i] = c.endOfLayer(gr, float64(v), res[image], i)
 		}
-		c.errs[Norm].Add(given.out[image], want)
-	}
-	c.rows[Norm][0] += len(c.ids) * n
-	c.rows[Norm][1] += len(c.ids) * n
-	return nil
+		return want
+	})
 }
 
-func (c *checker) checkSimple(gr *group) error {
-	l := gr.layer
-	x, err := c.read(l.src, l.channels*l.size*l.size)
-	if err != nil {
-		return err
-	}
-	got, err := c.read(l.dst, l.channels*l.outSize*l.outSize)
-	if err != nil {
-		return err
-	}
+func (c *checker) checkSimple(l layer) {
 	in, n := l.size*l.size, l.outSize*l.outSize
-	for image := range c.ids {
-		from, want := c.imagePlanes(x, image, l.channels, in), make([]float64, l.channels*n)
+	x := c.readImages(l.src, l.channels, in)
+	c.compareAll(l.kind, l.dst, l.channels, n, func(image int) []float64 {
+		want := make([]float64, l.channels*n)
 		for at := range want {
-			plane := from[at/n*in:][:in]
+			plane := x[image][at/n*in:][:in]
 			if l.kind == Pool {
 				want[at] = refPoolAt(plane, l.size, at%n/l.outSize, at%l.outSize)
 				continue
@@ -288,22 +228,8 @@ func (c *checker) checkSimple(gr *group) error {
 				want[at] += float64(v) / float64(in)
 			}
 		}
-		c.errs[l.kind].Add(c.imagePlanes(got, image, l.channels, n), want)
-	}
-	c.rows[l.kind] = [2]int{len(c.ids) * n, len(c.ids) * n}
-	return nil
-}
-
-func (c *checker) checkLogits(ctx context.Context) (gpuprof.Check, error) {
-	got, err := c.read(actLogit, c.n.o.Classes)
-	if err != nil {
-		return gpuprof.Check{}, err
-	}
-	want, err := c.n.Reference(ctx, c.ids[0])
-	if err != nil {
-		return gpuprof.Check{}, err
-	}
-	return loop.CheckOf("logits", want.Apart(got), c.n.Tolerance(), 1, len(c.ids)), nil
+		return want
+	})
 }
 
 // Tolerance returns the largest allowed distance of logits from Reference, measured as in Logits.Apart. It is the
@@ -340,7 +266,7 @@ func (n *Net) ReferenceOf(image []byte) Logits {
 
 func (c *checker) stageChecks() []gpuprof.Check {
 	var out []gpuprof.Check
-	for kind, e := range c.errs {
+	for kind, e := range c.Errs {
 		if !e.Used {
 			continue
 		}

@@ -62,23 +62,20 @@ func TestCheckFindsAnotherWeight(t *testing.T) {
 // image's own fails.
 func TestCheckFindsAnotherImage(t *testing.T) {
 	n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), Options{Shape: Small(), MaxBatch: 1, Slots: 1})
-	c := &checker{n: n, s: s, ids: []int{4}}
-	if err := c.poisonSlot(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.checkPrepared(); err != nil {
-		t.Fatal(err)
-	}
-	if right := c.errs[Prepare].Relative(); !(right <= prepareTolerance) {
+	c := n.newChecker(s, 0, []int{4})
+	c.fillSlot()
+	c.checkPrepared()
+	if right := c.Errs[Prepare].Relative(); !(right <= prepareTolerance) {
 		t.Errorf("the image itself differs by %.3g", right)
 	}
 	n.Image(4)[3*(16*32+16)] ^= 8 // of the reference, which reads the image again
-	c.errs[Prepare] = op.ErrorNorm{}
-	if err := c.checkPrepared(); err != nil {
-		t.Fatal(err)
-	}
-	if wrong := c.errs[Prepare].Relative(); wrong <= prepareTolerance {
+	c.Errs[Prepare] = op.ErrorNorm{}
+	c.checkPrepared()
+	if wrong := c.Errs[Prepare].Relative(); wrong <= prepareTolerance {
 		t.Errorf("another pixel differs by %.3g", wrong)
+	}
+	if c.Err != nil {
+		t.Fatal(c.Err)
 	}
 }
 
