@@ -169,7 +169,7 @@ func (c *ruleContext) describeGrids(d *ruleDevice, l *gridLoad, kernel func(g in
 			return model.UnionOf(spans)
 		})
 	}
-	what := fmt.Sprintf("kernels are too small for the device: they fill %.2g of its %d multiprocessors, weighted by time", full*float64(d.props.SMs), d.props.SMs)
+	what := fmt.Sprintf("kernels are too small for the device: they fill %s of its %d multiprocessors, weighted by time", formatCount(full*float64(d.props.SMs), 2), d.props.SMs)
 	if l.serial*2 >= l.under {
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(l.by)), func(a, b model.NameID) int { return cmp.Compare(l.by[a], l.by[b]) })
 		what = fmt.Sprintf("kernels are serial, the longest is %s: one thread runs each on a device of %d multiprocessors", analyze.ShortName(c.t.Name(most)), d.props.SMs)

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace/analyze"
@@ -123,4 +124,14 @@ func (c *ruleContext) nameOuterOp(h int32) string {
 		return ""
 	}
 	return c.t.Name(c.t.Host[outer].Name)
+}
+
+// formatCount formats a count with n significant digits, or with more if it has more before the point. It never has an
+// exponent, which nobody writes in a count.
+func formatCount(v float64, n int) string {
+	text := gpuprof.Significant(v, n)
+	if !strings.Contains(text, ".") {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

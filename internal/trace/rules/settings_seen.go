@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -222,5 +221,5 @@ func (c *ruleContext) countScalarReads() string {
 	if !c.hasSteps() || c.x.Recording.Program != analyze.PyTorch || len(c.devices) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.3g", float64(len(c.listOwners(ownedByItem)))/float64(c.steps))
+	return formatCount(float64(len(c.listOwners(ownedByItem)))/float64(c.steps), 3)
 }
