@@ -55,6 +55,22 @@ func TestLayersAreNoSteps(t *testing.T) {
 	}
 }
 
+// TestCopiesMakeNoSteps: repeats in the order of launches need a kernel.
+func TestCopiesMakeNoSteps(t *testing.T) {
+	for _, kind := range []model.Kind{model.Memcpy, model.Kernel} {
+		b := newBuilder()
+		b.t.Format = model.Nsys
+		for k := range int64(60) {
+			at := 10_000 + k*1000
+			b.launch(string(rune('a'+k%5)), at, 50, at+100, at+700)
+			b.t.GPU[k].Kind = kind
+		}
+		if x := b.index(t); (len(x.Steps) > 0) != (kind == model.Kernel) {
+			t.Errorf("%v: %d steps of %q", kind, len(x.Steps), x.StepSource)
+		}
+	}
+}
+
 // TestLayersInLaunchOrder: launches that repeat within one pass are layers. The pass is marked by a range around all of
 // them, or by the autograd engine's operators.
 func TestLayersInLaunchOrder(t *testing.T) {

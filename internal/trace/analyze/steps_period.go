@@ -70,8 +70,13 @@ func mixBits(v uint64) uint64 {
 // launchOrderSource begins Index.StepSource if the steps are repeats in the order of launches.
 const launchOrderSource = "the order of launches"
 
+// findLaunchSteps finds steps as repeats in the order of launches. Copies and fills alone, such as those of a model that
+// is loaded, make no steps.
 func (x *Index) findLaunchSteps() bool {
 	o := x.listLaunches()
+	if !slices.ContainsFunc(o.all, func(l period.Launch) bool { return l.Kernel }) {
+		return false
+	}
 	f := period.Find(o.all)
 	if f == nil {
 		return false

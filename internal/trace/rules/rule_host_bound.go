@@ -31,6 +31,9 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
 		return nil
 	}
+	if !slices.ContainsFunc(c.t.GPU, func(g model.GPU) bool { return g.Kind == model.Kernel }) {
+		return nil // the device has nothing to do between copies, or its kernels were not recorded
+	}
 	steady := func(*ruleDevice) model.Spans { return c.x.Steady }
 	cl := c.claimLate(steady)
 	d, gaps := c.findDevice(cl.device), cl.spans

@@ -11,6 +11,15 @@ import (
 // leastMigration is the least share of the step that migrations must take for a finding.
 const leastMigration = 0.01
 
+// mostlyToHost: with more than this many times as many bytes to the host, the host's reads cause the migrations, and a
+// prefetch before kernels changes nothing.
+const mostlyToHost = 4
+
+// prefetchToHost is the call that moves pages to the host at once.
+var prefetchToHost = map[analyze.Program]string{
+	analyze.CUDA: "cudaMemPrefetchAsync to cudaCpuDeviceId", analyze.HIP: "hipMemPrefetchAsync to hipCpuDeviceId",
+}
+
 // findUnifiedMemory reports that the driver moves pages of unified memory. The finding claims the time in which only
 // migrations run, because prefetched pages would move while the device computes. A recording does not show how long
 // kernels wait for pages.
@@ -46,6 +55,9 @@ func (c *ruleContext) findUnifiedMemory() []analyze.Found {
 		f.Evidence["recording_device_faults"], f.Evidence["recording_host_faults"] = faults.Device, faults.Host
 	}
 	f.PyTorch = "tensors on the device in place of managed memory; room on the device for what a paged optimizer (bitsandbytes) moves"
+	if prefetch := prefetchToHost[c.x.Recording.Program]; prefetch != "" && bytes[model.D2H] > mostlyToHost*bytes[model.H2D] {
+		f.PyTorch, f.AnyProgram = prefetch+" before the host reads; or the host's work on these data in a kernel", true
+	}
 	f.Caveats = append(f.Caveats, "kernels that wait for pages take longer as well: by how much, the recording does not show")
 	return []analyze.Found{f}
 }

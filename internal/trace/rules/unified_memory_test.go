@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -63,5 +64,30 @@ func TestMigrationsLackNoLaunch(t *testing.T) {
 	}
 	if f := find(a, gpuprof.RuleHostBound); f != nil && f.Evidence["unknown_ns"] != nil {
 		t.Errorf("host-bound: %s", f.Title)
+	}
+}
+
+// Pages that move to the host alone are read there: a prefetch before kernels would change nothing.
+func TestUnifiedMemoryReadByTheHost(t *testing.T) {
+	for toDevice, want := range map[int64]string{0: "cudaMemPrefetchAsync to cudaCpuDeviceId before the host reads", 1 << 20: "cudaMemPrefetchAsync of what a kernel reads"} {
+		s := newScene()
+		s.native = true
+		s.repeat(3, func() {
+			s.kernel("add(int, float *, float *)", 600*us)
+			end := s.free[7]
+			migrate := func(dir model.Direction, start, bytes int64) {
+				s.add(sceneEvent{kind: model.Memcpy, name: "Memcpy (unified memory)", start: start, end: start + 300*us, stream: -1, bytes: bytes, dir: dir, memory: model.Migrated})
+			}
+			migrate(model.D2H, end+10*us, 2<<20)
+			if toDevice > 0 {
+				migrate(model.H2D, end+400*us, toDevice)
+			}
+			s.work(1200 * us)
+			s.wait("cudaStreamSynchronize")
+		})
+		a, _ := analyse(t, s.end().trace())
+		if f := mustFind(t, a, gpuprof.RuleUnifiedMemory); !strings.Contains(f.PyTorch, want) {
+			t.Errorf("%d bytes to the device: %q", toDevice, f.PyTorch)
+		}
 	}
 }
