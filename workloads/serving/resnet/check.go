@@ -139,7 +139,9 @@ func (c *checker) compareAll(kind Kind, act, channels, pixels int, ref func(imag
 
 func (c *checker) checkPrepared() {
 	s := c.n.o.Shape
-	c.compareAll(Prepare, actInput, 3, s.Image*s.Image, func(i int) []float64 { return refPrepare(s, c.n.Image(c.ids[i])) })
+	c.compareAll(Prepare, actInput, 3, s.Image*s.Image, func(image int) []float64 {
+		return refPrepare(s, c.n.Image(c.ids[image]))
+	})
 }
 
 // pickOutputs returns all outputs of the checked images, or a random sample that includes the corners of the first
@@ -180,7 +182,8 @@ func (c *checker) endOfLayer(gr *group, v float64, res []float32, at int) float6
 func (c *checker) checkConv(gr *group) {
 	cv := gr.layer.conv
 	w, n, e := c.n.w.Layers[gr.index].Weight, cv.pixels(), &c.Errs[gr.Kind]
-	x, res, out := c.readImages(cv.src, cv.in, cv.size*cv.size), c.readImages(cv.res, cv.out, n), c.readImages(cv.dst, cv.out, n)
+	x := c.readImages(cv.src, cv.in, cv.size*cv.size)
+	res, out := c.readImages(cv.res, cv.out, n), c.readImages(cv.dst, cv.out, n)
 	for _, row := range c.pickOutputs(gr.Kind, cv) {
 		image, p := row/n, row%n
 		for o := range cv.out {

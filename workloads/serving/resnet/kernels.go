@@ -33,8 +33,6 @@ var (
 	// Resizes, crops and normalises bytes [batch,source,source,3]. Buffers: images, out; source, image, resized,
 	// crop, flags. One item is one row of a crop.
 	prepareKernel = newKernel[resnetPrepareArgs]("resnet_prepare", prepareHost, 8)
-	// Fills a buffer with a word. Buffers: out; the word. One item is four bytes.
-	fillKernel = newKernel[resnetFillArgs]("resnet_fill", fillHost, 4096)
 )
 
 func newKernel[T any](name string, host func(*device.Args, int, int), grain int) device.Kernel {

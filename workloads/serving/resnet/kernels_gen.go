@@ -9,8 +9,6 @@ type (
 	resnetConvArgs    = resnetConvParams[device.Ref, device.Num, device.Real]
 	resnetConvView    = resnetConvParams[device.Mem, device.Int32, device.Float32]
 	resnetDirectArgs  = resnetConvParams[device.Ref, device.Num, device.Real]
-	resnetFillArgs    = resnetFillParams[device.Ref, device.Num, device.Real]
-	resnetFillView    = resnetFillParams[device.Mem, device.Int32, device.Float32]
 	resnetIm2colArgs  = resnetIm2colParams[device.Ref, device.Num, device.Real]
 	resnetIm2colView  = resnetIm2colParams[device.Mem, device.Int32, device.Float32]
 	resnetMeanArgs    = resnetMeanParams[device.Ref, device.Num, device.Real]
@@ -29,12 +27,6 @@ type (
 type resnetConvParams[B, I, F any] struct {
 	x, w, scale, shift, res, out                         B
 	batch, in, channels, k, stride, size, outSize, flags I
-}
-
-// resnetFillParams are the parameters of resnet_fill (network.cu).
-type resnetFillParams[B, I, F any] struct {
-	out  B
-	word I
 }
 
 // resnetIm2colParams are the parameters of resnet_im2col (network.cu).

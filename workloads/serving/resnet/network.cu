@@ -284,9 +284,3 @@ extern "C" __global__ void resnet_prepare(const unsigned char *__restrict__ imag
   }
 }
 GPUPROF_KERNEL(resnet_prepare)
-
-extern "C" __global__ void resnet_fill(int *__restrict__ out, int word, int items) {
-  int i = gp_thread();
-  if (i < items) out[i] = word;
-}
-GPUPROF_KERNEL(resnet_fill)

@@ -210,11 +210,3 @@ func prepareHost(args *device.Args, lo, hi int) {
 		lo += next - i
 	}
 }
-
-func fillHost(args *device.Args, lo, hi int) {
-	a := device.View[resnetFillView](args)
-	v, word := a.out.Ints()[lo:hi], int32(a.word.Int())
-	for i := range v {
-		v[i] = word
-	}
-}
