@@ -23,7 +23,7 @@ type boundSides struct {
 
 // boundChanges pairs the operators of two rooflines by shapes and by name, ignoring the library in the name. Operators
 // inside an attention that only one side has are added up to one attention (joinAttention). Operators without a cost
-// model are paired by name, and kernels that a graph replays by the order of the other side (withReplayed). The result is nil if a side has no roofline.
+// model are paired by name, and kernels that a graph replays by the order of the other side (addReplayed). The result is nil if a side has no roofline.
 func boundChanges(before, after *Roofline) []BoundChange {
 	if before == nil || after == nil {
 		return nil
@@ -36,7 +36,7 @@ func boundChanges(before, after *Roofline) []BoundChange {
 		}
 		return by[k]
 	}
-	for side, r := range []*Roofline{before.withReplayed(after), after.withReplayed(before)} {
+	for side, r := range []*Roofline{before.addReplayed(after), after.addReplayed(before)} {
 		for i := range r.Operators {
 			o := &r.Operators[i]
 			at(o.Name, o.Shapes, o.Within).addOperator(side, o.NS, float64(o.BoundNS), o.Kernel)

@@ -8,10 +8,10 @@ import (
 // mostAligned limits the operations of a step that are aligned: the table takes two bytes for each pair.
 const mostAligned = 4096
 
-// withReplayed returns the roofline with operators for the kernels that a graph replays. They are the operators of the
+// addReplayed returns the roofline with operators for the kernels that a graph replays. They are the operators of the
 // other side that launched the same kernels, with the same grids, in the same order. If both sides are of the same
 // device and all kernels of an operator are found, its bound holds for both. Kernels without a partner stay as they are.
-func (r *Roofline) withReplayed(other *Roofline) *Roofline {
+func (r *Roofline) addReplayed(other *Roofline) *Roofline {
 	replayed := func(o OrderedOp) bool { return o.Graph }
 	if !slices.ContainsFunc(r.Order, replayed) || len(other.Order) == 0 || max(len(r.Order), len(other.Order)) > mostAligned {
 		return r
