@@ -28,11 +28,8 @@ const (
 // all unclaimed idle time before launches and the latency of these launches. It names the activity of the host in the
 // longest gaps.
 func (c *ruleContext) findHostBound() []analyze.Found {
-	if !slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) {
+	if !c.hasWaitingKernels() {
 		return nil
-	}
-	if !slices.ContainsFunc(c.t.GPU, func(g model.GPU) bool { return g.Kind == model.Kernel }) {
-		return nil // the device has nothing to do between copies, or its kernels were not recorded
 	}
 	steady := func(*ruleDevice) model.Spans { return c.x.Steady }
 	cl := c.claimLate(steady)
@@ -88,6 +85,13 @@ func (c *ruleContext) findHostBound() []analyze.Found {
 	}
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []analyze.Found{f}
+}
+
+// hasWaitingKernels reports whether waits for the host can be judged: a device is not faulty, and kernels were recorded.
+// Between copies alone a device has nothing to do, or its kernels are missing.
+func (c *ruleContext) hasWaitingKernels() bool {
+	return slices.ContainsFunc(c.devices, func(d *ruleDevice) bool { return !d.faulty }) &&
+		slices.ContainsFunc(c.t.GPU, func(g model.GPU) bool { return g.Kind == model.Kernel })
 }
 
 // describePart describes how much of the waits one place of the host code takes. ns is the time of the place, seen the
