@@ -270,7 +270,7 @@ func (x *Index) findAnnotatedSteps(launches map[uint32]int) bool {
 		best := x.busierLaneGroup(g, launches)
 		if outer := x.findRangesOfLayers(best, all); outer != nil {
 			best = outer
-		} else if layerName.MatchString(best.name) || x.areInLayers(best) {
+		} else if layerName.MatchString(best.name) || arePartsOfModel(best, all) || x.areInLayers(best) || x.areMarks(best) {
 			continue
 		}
 		if !x.findTurnSteps(best) {

@@ -10,6 +10,10 @@ import (
 // layerName matches ranges named for a part of a model: a layer, a block, attention. They repeat within each pass.
 var layerName = lazyregexp.New(`(?i)(^|[^a-z])(layers?|blocks?|attn|attention|mlp|ffn|encoderlayer|decoderlayer)([^a-z]|$)|(encoder|decoder|transformer|self|res)_?(layer|block|attn|attention)`)
 
+// moduleName matches ranges named for a class of torch.nn or of a model's blocks, also as PyTorch's profiler and hooks
+// print them: "nn.Module: Linear_0", "encoder.0.Conv2d".
+var moduleName = lazyregexp.New(`(^|[^A-Za-z])((Lazy)?(Linear|Bilinear|Conv(Transpose)?#d|(Layer|RMS|Group)Norm|(Batch|Instance)Norm#d|Embedding|ReLU|GELU|SiLU|Sigmoid|Tanh|Softmax|Dropout|(Adaptive)?(Max|Avg)Pool#d|MultiheadAttention|Sequential|ModuleList|LSTMCell|GRUCell|Bottleneck|BasicBlock))([^A-Za-z]|$)`)
+
 // passName matches ranges named for one pass through the model, epochName ranges named for many passes. iterationName
 // matches ranges named for one or several iterations of a loop; a layer contains no such ranges.
 var (
@@ -37,7 +41,7 @@ func (x *Index) findRangesOfLayers(g *rangeGroup, all []*rangeGroup) *rangeGroup
 	return best
 }
 
-// areInLayers reports whether every event of g is inside a range named for a layer, so that the events are parts of
+// areInLayers reports whether every event of g is inside a range named for a layer or a module, so that the events are parts of
 // layers and not steps. It returns false if g is named for iterations of a loop. A range named for many passes, such as
 // a benchmark of attention, does not count as a layer.
 func (x *Index) areInLayers(g *rangeGroup) bool {
@@ -50,7 +54,7 @@ func (x *Index) areInLayers(g *rangeGroup) bool {
 			name := x.T.Host[p].Name
 			if _, seen := layer[name]; !seen {
 				text := x.T.Name(name)
-				layer[name] = layerName.MatchString(text) && !epochName.MatchString(text) && !iterationName.MatchString(text)
+				layer[name] = (layerName.MatchString(text) || moduleName.MatchString(model.MaskNumbers(text))) && !epochName.MatchString(text) && !iterationName.MatchString(text)
 			}
 			if layer[name] {
 				return false
@@ -94,6 +98,34 @@ func (x *Index) areLayersOfPass(steps model.Span) bool {
 		return false
 	}
 	return inside[1] || backward.Start >= steps.End
+}
+
+// arePartsOfModel reports whether the ranges of g are modules of a larger program: their name is a module's class, and
+// another range of the program on their thread has another name. A benchmark of one module has ranges of one name.
+func arePartsOfModel(g *rangeGroup, all []*rangeGroup) bool {
+	return moduleName.MatchString(g.name) && slices.ContainsFunc(all, func(o *rangeGroup) bool {
+		return o.lane == g.lane && o.name != g.name
+	})
+}
+
+const (
+	// markNS is the length below which a range may only mark a moment, as libraries do at each call.
+	markNS = 5000 // ns
+	// markPart: a mark takes less than 1/markPart of the time from one to the next.
+	markPart = 20
+)
+
+// areMarks reports whether the ranges of g only mark moments, and no iterations by their name.
+func (x *Index) areMarks(g *rangeGroup) bool {
+	var lengths, periods []int64
+	for k, i := range g.events {
+		lengths = append(lengths, x.T.Host[i].Dur())
+		if k > 0 {
+			periods = append(periods, x.T.Host[i].Start-x.T.Host[g.events[k-1]].Start)
+		}
+	}
+	length := Median(lengths)
+	return length < markNS && length*markPart < Median(periods) && !passName.MatchString(g.name) && !iterationName.MatchString(g.name)
 }
 
 // countInEach returns the number of events of inner that each event of outer encloses; 0 if the number differs between

@@ -47,6 +47,11 @@ func TestLayersAreNoSteps(t *testing.T) {
 		"kernels in blocks of batches":      {build("block of batches", 3, "work", 8), "annotation work", 23},
 		"layers alone":                      {build("", 1, "decoder_layer", 8), model.WholeTrace, 0},
 		"batches of two epochs":             {build("epoch %d", 2, "batch", 8), "annotation batch", 15},
+		"modules of one forward":            {build("forward", 1, "Linear|Dropout", 8), model.WholeTrace, 0},
+		"modules of many forwards":          {build("forward", 5, "nn.Module: Conv2d_%d", 8), "annotation forward", 5},
+		"modules of a program":              {build("program", 1, "encoder.%d.BatchNorm2d|scale", 8), model.WholeTrace, 0},
+		"a benchmark of one module":         {build("", 8, "Linear", 1), "annotation Linear", 7},
+		"a linear solver":                   {build("solver", 1, "LinearSolve", 8), "annotation LinearSolve", 7},
 		"iterations of two benchmarks":      {build("benchmark", 2, "iteration", 8), "annotation iteration", 15},
 	} {
 		if !strings.HasPrefix(c.x.StepSource, c.source) || len(c.x.Steps) != c.steps {
@@ -119,6 +124,22 @@ func TestLayersInLaunchOrder(t *testing.T) {
 	} {
 		if x := build(c.add); strings.HasPrefix(x.StepSource, launchOrderSource) != c.steps {
 			t.Errorf("%s: %d steps of %q", name, len(x.Steps), x.StepSource)
+		}
+	}
+}
+
+// TestMarksAreNoSteps: ranges of a few hundred nanoseconds, as libraries push them at each call, enclose no work and are
+// steps only if their name is an iteration's.
+func TestMarksAreNoSteps(t *testing.T) {
+	for name, steps := range map[string]int{"cub::DeviceReduce::Sum": 0, "iteration": 7} {
+		b := newBuilder()
+		for k := range int64(8) {
+			at := k * 100_000
+			b.host(model.Annotation, name, at, at+400)
+			b.launch("k", at+1000, 500, at+2000, at+90_000)
+		}
+		if x := b.index(t); len(x.Steps) != steps {
+			t.Errorf("%s: %d steps of %q, want %d", name, len(x.Steps), x.StepSource, steps)
 		}
 	}
 }

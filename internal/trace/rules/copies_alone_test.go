@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -27,5 +28,24 @@ func TestCopiesWithoutKernels(t *testing.T) {
 		if f := find(a, gpuprof.RuleHostBound); (f != nil) != kernels {
 			t.Errorf("kernels %t: host-bound %v", kernels, f)
 		}
+	}
+}
+
+// Copies to the host that kernels hide do not decide the advice for the copies that are not hidden.
+func TestDirectionOfShownCopies(t *testing.T) {
+	s := newScene()
+	s.repeat(8, func() {
+		s.copy(7, model.H2D, model.Pinned, 8<<20, 800*us, true)
+		s.kernel("step(float *)", 3000*us)
+		s.copy(14, model.D2H, model.Pinned, 32<<20, 2500*us, false)
+		s.wait("cudaDeviceSynchronize")
+	})
+	a, _ := analyse(t, s.end().trace())
+	f := find(a, gpuprof.RuleExposedCopy)
+	if f == nil || !strings.Contains(f.Title, "most of them to the device") {
+		t.Fatalf("finding %v", f)
+	}
+	if len(f.Sites) != 1 {
+		t.Errorf("%d sites, want the copies to the device alone: %v", len(f.Sites), f.Sites)
 	}
 }

@@ -51,15 +51,19 @@ func (c *ruleContext) findExposedCopy() []analyze.Found {
 		return nil
 	}
 	cl := c.claimGPU(func(d *ruleDevice) model.Spans { return alone[d.Device] })
-	copies, total := 0, int64(0)
-	byDir, bytes := map[model.Direction]int64{}, map[model.Direction]int64{}
+	copies, total, shown := 0, int64(0), int64(0)
+	byDir, bytes, shownDir := map[model.Direction]int64{}, map[model.Direction]int64{}, map[model.Direction]int64{}
 	s := c.newSites("copy")
-	c.eachSteadyOp(isCopy, func(_ *ruleDevice, g int32, op *model.GPU) {
+	c.eachSteadyOp(isCopy, func(d *ruleDevice, g int32, op *model.GPU) {
 		copies++
 		total += op.Dur()
 		byDir[op.Dir] += op.Dur()
 		bytes[op.Dir] += op.Bytes
-		s.addGPU(g, op.Dur())
+		if own := alone[d.Device].Within(model.Span{Start: op.Start, End: op.End}).Total(); own > 0 {
+			shown += own
+			shownDir[op.Dir] += own
+			s.addGPU(g, own)
+		}
 	})
 	f := c.newFinding(cl, fmt.Sprintf("copies keep the device from computing for %s (%.0f %% of %s)", c.formatPerStep(worst), c.percentOfStep(worst), c.nameWhole()))
 	f.Evidence["copies"] = copies
@@ -74,8 +78,8 @@ func (c *ruleContext) findExposedCopy() []analyze.Found {
 		}
 	}
 	f.Sites = s.topSites()
-	dir := mostOfCopies(byDir)
-	if float64(byDir[dir]) < mostOf*float64(total) {
+	dir := mostOfCopies(shownDir) // copies hidden behind kernels do not decide the advice
+	if float64(shownDir[dir]) < mostOf*float64(shown) {
 		dir = model.NoCopy // no direction has half of the time
 	}
 	f.Title = strings.Replace(f.Title, "copies keep", copyWords[dir]+" keep", 1)
